@@ -1,0 +1,41 @@
+# dgpbench: `make help` lists what can be done. Each target sets up what it needs and re-uses it the next time.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-full lint lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+run: $(VENV)/.installed ## train STAR on boston in minutes; ARGS='dataset=... method=... split=1' changes the run
+	$(BIN)/dgpbench run method=star dataset=boston budget=laptop training.max_iterations=400 $(ARGS)
+
+test: $(VENV)/.installed-dev ## run the tests but for the long statistical ones
+	$(BIN)/python -m pytest -m "not full" -n 2 --dist loadfile $(ARGS)
+
+test-full: $(VENV)/.installed-dev ## run every test, the long statistical ones too
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+lint: $(VENV)/.installed-dev ## check style
+	$(BIN)/ruff check dgpbench tests scripts
+	$(BIN)/ruff format --check dgpbench tests scripts
+
+lock: $(VENV)/.installed-dev ## write the versions in use to constraints.txt
+	$(BIN)/python -m pip freeze --exclude-editable --exclude dgpbench > constraints.txt
+
+clean: ## remove the environment and build products; records stay
+	rm -rf $(VENV) build dist *.egg-info

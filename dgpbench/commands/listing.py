@@ -1,0 +1,39 @@
+"""``dgpbench list``: what conf/ holds, one line each."""
+
+import json
+from argparse import Namespace
+from typing import Any
+
+from dgpbench import config
+
+SHOWN = {
+    "methods": ("title", "citation"),
+    "datasets": ("title", "n", "d"),
+    "tasks": ("title",),
+    "protocols": ("title",),
+    "budgets": ("title",),
+    "experiments": ("title",),
+}
+
+
+def listing(options: Namespace) -> int:
+    """Print the entries of one group as a table or as JSON."""
+    entries = [entry(options.group, name) for name in config.choices(options.group[:-1])]
+    if options.json:
+        print(json.dumps(entries, indent=2))
+        return 0
+    width = max((len(each["name"]) for each in entries), default=0)
+    for each in entries:
+        facts = [_fact(key, each.get(key)) for key in SHOWN[options.group] if each.get(key) is not None]
+        print(f"{each['name']:<{width}}  {'; '.join(facts)}")
+    return 0
+
+
+def entry(group: str, name: str) -> dict[str, Any]:
+    """The facts of one entry that a list shows, from its file."""
+    values = config.describe(group[:-1], name)
+    return {"name": name} | {key: values.get(key) for key in SHOWN[group]}
+
+
+def _fact(key: str, value: Any) -> str:
+    return {"n": f"{value} rows", "d": f"{value} features"}.get(key, str(value))

@@ -1,0 +1,135 @@
+"""Find a good copy of a file: in the cache, then in the mirror, then on the network.
+
+What a file holds decides whether it is good. A copy that cannot be read, or whose content has another digest, is
+removed from the cache and the next one is tried.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from dgpbench.datasets.archives import sha256_of
+from dgpbench.datasets.cache import MIRROR_VARIABLE, cache_directory, mirror, remove
+from dgpbench.datasets.registry import is_at_hand, specs
+from dgpbench.datasets.sources import Source, with_unpacked
+from dgpbench.datasets.table import SourceFile
+from dgpbench.datasets.transfer import Unreachable, download
+from dgpbench.errors import Refused
+
+Content = TypeVar("Content")
+
+
+class Damaged(Exception):
+    """A file that does not hold what it should; the message says what it holds, in a few words."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a source's file, and where it came from."""
+
+    source: Source
+    path: Path
+    origin: str
+
+    @property
+    def file(self) -> SourceFile:
+        """What a record says of the file."""
+        return SourceFile(self.origin, str(self.path), sha256_of(self.path), self.source.sha256)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file that a data set needs: the sources that may give it, and the function that reads it or raises Damaged."""
+
+    sources: tuple[Source, ...]
+    accept: Callable[[Copy], object]
+
+
+def obtain(name: str, sources: tuple[Source, ...], accept: Callable[[Copy], Content]) -> Content:
+    """What ``accept`` makes of the first good copy.
+
+    :raises Refused: when there is none, saying what was tried
+    """
+    unreachable: list[str] = []
+    damaged: list[str] = []
+    for copy in _copies(sources, unreachable):
+        try:
+            return accept(copy)
+        except Damaged as damage:
+            damaged.append(f"{copy.origin} {damage}")
+            remove(copy.path)
+    raise Refused(_all_damaged(name, damaged) if damaged else _no_copy(name, unreachable))
+
+
+def cached(sources: tuple[Source, ...]) -> Iterator[Copy]:
+    """The copies that are in the cache."""
+    for source in with_unpacked(sources):
+        path = cache_directory() / source.place
+        if path.is_file():
+            yield Copy(source, path, source.url)
+
+
+def _copies(sources: tuple[Source, ...], unreachable: list[str]) -> Iterator[Copy]:
+    yield from cached(sources)
+    where = mirror()
+    if where and where.startswith(("http://", "https://")):
+        for source in with_unpacked(sources):
+            yield from _downloaded(source, f"{where}/{source.url.partition('://')[2].partition('?')[0]}", unreachable)
+    elif where:
+        yield from _in_directory(Path(where), sources)
+    for source in sources:
+        yield from _downloaded(source, source.url, unreachable)
+
+
+def _in_directory(directory: Path, sources: tuple[Source, ...]) -> Iterator[Copy]:
+    """Files of a mirror directory, read where they are."""
+    for source in with_unpacked(sources):
+        path = directory / source.place
+        if path.is_file():
+            yield Copy(source, path, str(path))
+
+
+def _downloaded(source: Source, url: str, unreachable: list[str]) -> Iterator[Copy]:
+    path = cache_directory() / source.place
+    try:
+        download(url, path)
+    except Unreachable as error:
+        unreachable.append(f"{url} ({error})")
+    else:
+        yield Copy(source, path, url)
+
+
+@contextmanager
+def damage_when_unreadable() -> Iterator[None]:
+    """Turn whatever a parser raises into Damaged; a missing package, full memory or a failing disk is not the file's fault."""
+    try:
+        yield
+    except (Damaged, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        # Each format's parser has exceptions of its own; bz2 raises OSErrors without a number.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        words = " ".join(str(error).split())[:120]
+        raise Damaged(f"cannot be read ({type(error).__name__}: {words})") from error
+
+
+def _all_damaged(name: str, damaged: list[str]) -> str:
+    return f"no good copy of {name} could be had: {'; '.join(damaged)}; {_other_ways()}"
+
+
+def _no_copy(name: str, unreachable: list[str]) -> str:
+    at_hand = ", ".join(other for other, spec in specs().items() if is_at_hand(spec))
+    return (
+        f"{name} could not be downloaded, tried {'; '.join(unreachable)}; {_other_ways()}, "
+        f"or take a data set that needs no download ({at_hand})"
+    )
+
+
+def _other_ways() -> str:
+    return (
+        f"set {MIRROR_VARIABLE} to a folder or URL laid out as <host>/<path>, "
+        "or fetch a file by hand and run `dgpbench data import PATH`"
+    )

@@ -1,0 +1,140 @@
+"""Which rows train and which test, for each task.
+
+Random splits are drawn over the rows in the digest's sorted order, from a seed that knows the table's digest: copies of
+one table in any order of rows give the same training and test rows, and every method meets the same split.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dgpbench.datasets.table import Table
+from dgpbench.errors import Refused
+from dgpbench.seeds import seed_for
+
+# The papers drop features that deviate no more than this, in raw units, from their extrapolation (METHODS Sec. 12).
+PAPERS_MIN_DEVIATION = 1e-3
+CLASSIC_FRACTION = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers of a table, in the order of its file.
+
+    :param train: [N_train] int64
+    :param test: [N_test] int64, the other rows
+    """
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+def make_split(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Split:
+    """The split of this number.
+
+    :param task_cfg: ``name`` and the options of the task
+    :param spec: the data set's configuration: its kind, its published splits
+    :raises Refused: when there is no such split
+    """
+    if task_cfg["name"] not in TASKS:
+        raise Refused(f"task is one of {', '.join(TASKS)}, not {task_cfg['name']}")
+    if not isinstance(split, int) or split < 0:
+        raise Refused(f"split is a whole number from 0, not {split}")
+    if table.num_rows < 2:
+        raise Refused(f"{table.name} has {table.num_rows} row: a split needs at least 2")
+    train, test = TASKS[task_cfg["name"]](table, task_cfg, split, spec)
+    return Split(np.asarray(train, dtype=np.int64), np.asarray(test, dtype=np.int64))
+
+
+def min_deviation(task_cfg: Mapping[str, Any], spec: Mapping[str, Any]) -> float:
+    """The raw standard deviation that a feature must exceed, for ``Standardiser.fit``.
+
+    The papers' absolute threshold belongs to their extrapolation on their tables; a user's own may be in any units.
+    """
+    return PAPERS_MIN_DEVIATION if task_cfg["name"] == "extrapolation" and spec["kind"] != "csv" else 0.0
+
+
+Rows = tuple[np.ndarray, np.ndarray]
+
+
+def interpolation(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
+    """A random share of the rows trains. The permutation does not depend on the share: smaller training sets are nested."""
+    fraction = task_cfg.get("train_fraction", 0.9)
+    if not 0 < fraction < 1:
+        raise Refused(f"task.train_fraction lies between 0 and 1, not {fraction}")
+    rows = table.order[_generator("interpolation", table, split=split).permutation(table.num_rows)]
+    num_train = min(max(round(fraction * table.num_rows), 1), table.num_rows - 1)
+    return rows[:num_train], rows[num_train:]
+
+
+def extrapolation(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
+    """The half of the rows that lies lowest along a random direction w ~ N(0, I) of the standardised inputs tests.
+
+    Lindinger et al. (2020), Sec. 4; METHODS Sec. 12.
+    """
+    X = table.X[table.order]  # sorted, so that the means and deviations of every copy have the same bits
+    kept = (X.max(axis=0) > X.min(axis=0)) & (X.std(axis=0) > min_deviation(task_cfg, spec))
+    if not kept.any():
+        raise Refused(f"no feature of {table.name} varies enough to extrapolate along")
+    X = (X[:, kept] - X[:, kept].mean(axis=0)) / X[:, kept].std(axis=0)
+    w = _generator("extrapolation", table, split=split).standard_normal(X.shape[1])
+    rows = table.order[np.argsort(X @ w, kind="stable")]
+    return rows[table.num_rows // 2 :], rows[: table.num_rows // 2]
+
+
+def classic(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
+    """The splits of Hernandez-Lobato & Adams (2015), by the generator that drew them: one stream, a permutation per split."""
+    published = spec.get("classic")
+    if not published:
+        raise Refused(f"{table.name} has no published splits: take task=interpolation or task=folds")
+    _check_range(split, published["num_splits"], table)
+    if table.digest_xy_ordered != spec["digest_xy_ordered"]:
+        raise Refused(
+            f"this copy of {table.name} has its rows in another order than the published splits refer to "
+            f"(digest {table.digest_xy_ordered} instead of {spec['digest_xy_ordered']}): take task=interpolation"
+        )
+    rows = classic_permutations(table.num_rows, split + 1)[-1]
+    num_train = round(CLASSIC_FRACTION * table.num_rows)
+    return rows[:num_train], rows[num_train:]
+
+
+def classic_permutations(num_rows: int, num_splits: int) -> list[np.ndarray]:
+    """The first permutations of the stream that drew the published splits, each [N]."""
+    generator = np.random.RandomState(1)
+    return [generator.permutation(num_rows) for _ in range(num_splits)]
+
+
+def folds(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
+    """One fold of k tests; one permutation serves all k, so that every row tests exactly once."""
+    num_folds = task_cfg.get("num_folds", 10)
+    if not isinstance(num_folds, int) or not 2 <= num_folds <= table.num_rows:
+        raise Refused(f"task.num_folds is a whole number from 2 to the {table.num_rows} rows of {table.name}, not {num_folds}")
+    _check_range(split, num_folds, table)
+    rows = table.order[_generator("folds", table).permutation(table.num_rows)]
+    parts = np.array_split(rows, num_folds)
+    return np.concatenate(parts[:split] + parts[split + 1 :]), parts[split]
+
+
+def fixed(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
+    """The first rows of the file train, as the donor asks."""
+    num_train = spec.get("fixed_train_rows")
+    if not num_train:
+        raise Refused(f"{table.name} has no fixed split: take task=interpolation")
+    _check_range(split, 1, table)
+    if num_train >= table.num_rows:
+        raise Refused(f"the fixed split of {table.name} trains on {num_train} rows, but this copy has {table.num_rows}")
+    return np.arange(num_train), np.arange(num_train, table.num_rows)
+
+
+TASKS = {each.__name__: each for each in (interpolation, extrapolation, classic, folds, fixed)}
+
+
+def _check_range(split: int, num_splits: int, table: Table) -> None:
+    if split >= num_splits:
+        raise Refused(f"split lies between 0 and {num_splits - 1} for this task on {table.name}, not {split}")
+
+
+def _generator(task: str, table: Table, **axes: object) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(seed_for("split", task=task, table=table.digest_xy, **axes)))

@@ -1,0 +1,99 @@
+"""Fetch one URL into one file: whole or not at all, again after a passing fault, with a bar for a large file."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from dgpbench.datasets.cache import writing
+
+CONNECT_AND_READ_SECONDS = (10, 30)
+PAUSES_SECONDS = (0.5, 2.0)
+LARGE_BYTES = 1_000_000
+
+
+class Unreachable(Exception):
+    """A URL that did not give its file; the message is a few words."""
+
+
+def download(url: str, target: Path) -> None:
+    """Fetch a URL, trying again twice when the server is busy or the body ends early.
+
+    :raises Unreachable: when it cannot be had
+    :raises Refused: when it cannot be written
+    """
+    import requests
+
+    for pause in (*PAUSES_SECONDS, None):
+        try:
+            return _fetch(url, target)
+        except requests.RequestException as error:
+            if pause is None or not _passing(error):
+                raise Unreachable(_words(error)) from error
+            time.sleep(pause)
+
+
+def _fetch(url: str, target: Path) -> None:
+    import pooch
+
+    bar = _Bar(target.name)
+    fetch = pooch.HTTPDownloader(
+        timeout=CONNECT_AND_READ_SECONDS, chunk_size=65536, progressbar=bar if sys.stderr.isatty() else False
+    )
+    try:
+        with writing(target) as partial:
+            fetch(url, str(partial), None)
+    finally:
+        bar.close()
+
+
+def _passing(error: Exception) -> bool:
+    """Whether trying again may help: a busy server, a slow answer, a body that ended early; not a host that is not there."""
+    import requests
+    from urllib3.exceptions import ReadTimeoutError
+
+    if isinstance(error, requests.HTTPError):
+        return error.response.status_code == 429 or error.response.status_code >= 500
+    slow_body = isinstance(error, requests.ConnectionError) and any(isinstance(each, ReadTimeoutError) for each in error.args)
+    return slow_body or isinstance(error, requests.ReadTimeout | requests.exceptions.ChunkedEncodingError)
+
+
+def _words(error: Exception) -> str:
+    import requests
+
+    if isinstance(error, requests.HTTPError):
+        return f"HTTP {error.response.status_code}"
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    return "the body ended early" if isinstance(error, requests.exceptions.ChunkedEncodingError) else "no connection"
+
+
+class _Bar:
+    """The four calls that pooch makes of a progress bar, shown by rich once the file is known to be large."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.total = title, 0
+        self._progress: Any = None
+
+    def update(self, num_bytes: int) -> None:
+        if self._progress is None and self.total >= LARGE_BYTES:
+            self._start()
+        if self._progress is not None:
+            self._progress.update(self._task, advance=num_bytes)
+
+    def reset(self) -> None:
+        if self._progress is not None:
+            self._progress.reset(self._task)
+
+    def close(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=Console(stderr=True))
+        self._task = self._progress.add_task(self.title, total=self.total)
+        self._progress.start()

@@ -1,0 +1,13 @@
+"""The three ways in which a run can end without a result."""
+
+
+class Refused(Exception):
+    """Input that cannot be run; the message is one sentence that says what was given and what would work."""
+
+
+class Diverged(Exception):
+    """Training met a loss that is not a finite number."""
+
+
+class TimedOut(Exception):
+    """A run passed its limit of wall-clock time."""

@@ -1,0 +1,1 @@
+"""Deep Gaussian processes: prior, posteriors, propagation and objectives (TensorFlow and GPflow)."""

@@ -1,0 +1,122 @@
+"""Gaussian variational posteriors over the whitened inducing outputs v of all layers (METHODS Sec. 2)."""
+
+from typing import NamedTuple
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from dgpbench.gp.structures import Structure
+
+
+class Blocks(NamedTuple):
+    """The values of q(v) = N(m, C C^T) at one moment, block by block.
+
+    :param structure: which blocks of C exist
+    :param means: m, one [T_l, M] a layer
+    :param diagonal: the diagonal blocks of C, one lower triangular [T_l, M, M] a layer
+    :param couplings: (l, k) -> the off-diagonal blocks of C in the structure's order, [P, M, M]
+    """
+
+    structure: Structure
+    means: list[tf.Tensor]
+    diagonal: list[tf.Tensor]
+    couplings: dict[tuple[int, int], tf.Tensor]
+
+    def kl(self) -> tf.Tensor:
+        """KL(q(v) || N(0, I)) = 1/2 (|C|_F^2 + |m|^2 - T M - 2 sum log |C_ii|)."""
+        blocks = [*self.diagonal, *self.couplings.values()]
+        squares = tf.add_n([tf.reduce_sum(tf.square(values)) for values in [*blocks, *self.means]])
+        logs = tf.add_n([tf.reduce_sum(tf.math.log(tf.abs(tf.linalg.diag_part(C)))) for C in self.diagonal])
+        size = tf.cast(tf.add_n([tf.size(m) for m in self.means]), squares.dtype)
+        return 0.5 * (squares - size) - logs
+
+    def panel(self, layer: int, earlier: int) -> tf.Tensor | None:
+        """C between two layers as one matrix [T_l M, T_k M] with its zeros, or None where no block exists."""
+        parts, places = [], []
+        widths = self.structure.widths
+        if layer == earlier:
+            parts.append(self.diagonal[layer])
+            places += [(t, t) for t in range(widths[layer])]
+        if (layer, earlier) in self.couplings:
+            parts.append(self.couplings[layer, earlier])
+            places += self.structure.couplings[layer, earlier]
+        if not parts:
+            return None
+        blocks = tf.concat(parts, axis=0)
+        M = tf.shape(blocks)[-1]
+        index = np.array([[t * widths[earlier] + s] for t, s in places], dtype=np.int32)
+        grid = tf.scatter_nd(index, blocks, tf.stack([widths[layer] * widths[earlier], M, M]))
+        grid = tf.reshape(grid, tf.stack([widths[layer], widths[earlier], M, M]))
+        return tf.reshape(tf.transpose(grid, [0, 2, 1, 3]), tf.stack([widths[layer] * M, widths[earlier] * M]))
+
+    def dense_factor(self) -> tf.Tensor:
+        """C as one matrix [T M, T M]: the slow, obvious form that tests compare with."""
+        M = tf.shape(self.means[0])[-1]
+        rows = []
+        for layer, width in enumerate(self.structure.widths):
+            zeros = [tf.zeros([width * M, other * M], self.means[0].dtype) for other in self.structure.widths]
+            row = [self.panel(layer, k) if k <= layer else None for k in range(len(zeros))]
+            rows.append(tf.concat([zeros[k] if part is None else part for k, part in enumerate(row)], axis=1))
+        return tf.concat(rows, axis=0)
+
+    def dense(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean [T M] and covariance S = C C^T [T M, T M] as plain arrays."""
+        C = self.dense_factor()
+        return tf.concat([tf.reshape(m, [-1]) for m in self.means], axis=0), tf.matmul(C, C, transpose_b=True)
+
+    def sample(self, normals: list[tf.Tensor]) -> list[tf.Tensor]:
+        """v = m + C e for standard normals e, one [R, T_l, M] a layer; the same shapes come back."""
+        R = tf.shape(normals[0])[0]
+        flat = [tf.reshape(e, tf.stack([R, -1])) for e in normals]
+        draws = []
+        for layer, mean in enumerate(self.means):
+            panels = [(k, self.panel(layer, k)) for k in range(layer + 1)]
+            v = tf.add_n([tf.matmul(flat[k], C, transpose_b=True) for k, C in panels if C is not None])
+            draws.append(mean + tf.reshape(v, tf.shape(normals[layer])))
+        return draws
+
+
+class BlockGaussian(gpflow.Module):
+    """q(v) = N(m, C C^T) over the whitened inducing outputs of all layers, with C block lower triangular.
+
+    Reference: Lindinger et al. 2020, Sec. 3; METHODS Sec. 2.
+
+    :param structure: which blocks exist
+    :param num_inducing: M
+    :param scales: the diagonal blocks of a layer's GPs start at scale * I, one number a layer
+    :param whiten: whether m and C describe v (the default) or the residuals u - m(Z) = Lk v themselves
+    """
+
+    def __init__(self, structure: Structure, num_inducing: int, scales, *, whiten: bool = True):
+        super().__init__(name="block_gaussian")
+        M = num_inducing
+        self.structure = structure
+        self.whiten = whiten
+        self.means = [gpflow.Parameter(np.zeros([width, M])) for width in structure.widths]
+        self.diagonal = [
+            gpflow.Parameter(scale * np.tile(np.eye(M), [width, 1, 1]))
+            for width, scale in zip(structure.widths, scales, strict=True)
+        ]
+        self._pairs = list(structure.couplings)
+        self.couplings = [gpflow.Parameter(np.zeros([len(structure.couplings[key]), M, M])) for key in self._pairs]
+
+    def blocks(self, cholesky: list[tf.Tensor]) -> Blocks:
+        """The values of m and C in whitened coordinates.
+
+        :param cholesky: Lk of each layer; used only without whitening, where v = Lk^{-1} (u - m(Z))
+        """
+        means = [tf.convert_to_tensor(m) for m in self.means]
+        diagonal = [tf.linalg.band_part(tf.convert_to_tensor(C), -1, 0) for C in self.diagonal]
+        couplings = {key: tf.convert_to_tensor(C) for key, C in zip(self._pairs, self.couplings, strict=True)}
+        if not self.whiten:
+            means = [tf.transpose(_solve(Lk, tf.transpose(m))) for Lk, m in zip(cholesky, means, strict=True)]
+            diagonal = [_solve(Lk, C) for Lk, C in zip(cholesky, diagonal, strict=True)]
+            couplings = {key: _solve(cholesky[key[0]], C) for key, C in couplings.items()}
+        return Blocks(self.structure, means, diagonal, couplings)
+
+
+def _solve(Lk: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Lk^{-1} applied to each matrix of a stack."""
+    stacked = tf.broadcast_to(Lk, tf.concat([tf.shape(values)[:-2], tf.shape(Lk)], axis=0))
+    return tf.linalg.triangular_solve(stacked, values)

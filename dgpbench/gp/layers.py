@@ -1,0 +1,67 @@
+"""One layer of a deep GP: T_l sparse GPs that share a kernel, a mean map and M inducing inputs."""
+
+from typing import NamedTuple
+
+import gpflow
+import tensorflow as tf
+from check_shapes import check_shapes
+
+
+class Features(NamedTuple):
+    """What one layer says about its inputs h, before any posterior is chosen (METHODS Sec. 1).
+
+    :param A: a_n = Lk^{-1} k(Z, h_n), [M, R, B]
+    :param residual: k(h_n, h_n) + w - a_n^T a_n, [R, B]
+    :param mean: m(h_n), [T, R, B]
+    """
+
+    A: tf.Tensor
+    residual: tf.Tensor
+    mean: tf.Tensor
+
+
+class GPLayer(gpflow.Module):
+    """The prior of one layer, f_t ~ GP(m(.)_t, k + w delta), with inducing inputs Z.
+
+    Inducing outputs are u_t = m(Z)_t + Lk v_t with Lk Lk^T = k(Z, Z) + (w + jitter) I and p(v_t) = N(0, I)
+    (METHODS Sec. 1, "Whitening"). k(Z, h) holds no noise; k(h, h) holds w but no jitter.
+
+    :param kernel: GPflow kernel over the layer's inputs
+    :param Z: inducing inputs, [M, T_{l-1}]
+    :param mean_function: fixed map to the layer's T_l outputs
+    :param num_gps: T_l
+    :param white_noise: w at the start (trainable), or None for a layer without it
+    :param jitter: added to the diagonal of k(Z, Z)
+    """
+
+    def __init__(self, kernel, Z, mean_function, num_gps, *, white_noise=None, jitter=1e-6):
+        super().__init__(name="gp_layer")
+        self.kernel = kernel
+        self.Z = gpflow.Parameter(Z)
+        self.mean_function = mean_function
+        self.num_gps = num_gps
+        self.noise = None if white_noise is None else gpflow.Parameter(white_noise, transform=gpflow.utilities.positive())
+        self.jitter = jitter
+
+    @property
+    def white_noise(self) -> tf.Tensor:
+        """w, the variance of the layer's white noise; 0 where it has none."""
+        return tf.zeros([], gpflow.default_float()) if self.noise is None else tf.convert_to_tensor(self.noise)
+
+    @check_shapes("return: [M, M]")
+    def cholesky(self) -> tf.Tensor:
+        """Lk, the lower Cholesky factor of k(Z, Z) + (w + jitter) I."""
+        K = self.kernel(self.Z)
+        return tf.linalg.cholesky(tf.linalg.set_diag(K, tf.linalg.diag_part(K) + self.white_noise + self.jitter))
+
+    @check_shapes("H: [R, B, D]", "Lk: [M, M]")
+    def features(self, H: tf.Tensor, Lk: tf.Tensor) -> Features:
+        """A, the residual variance and the prior mean at the inputs H [R, B, T_{l-1}]."""
+        R, B = tf.shape(H)[0], tf.shape(H)[1]
+        rows = tf.reshape(H, [R * B, H.shape[-1]])
+        A = tf.linalg.triangular_solve(Lk, self.kernel(self.Z, rows))
+        residual = self.kernel(rows, full_cov=False) + self.white_noise - tf.reduce_sum(tf.square(A), axis=0)
+        mean = tf.transpose(self.mean_function(rows))
+        return Features(
+            tf.reshape(A, [A.shape[0], R, B]), tf.reshape(residual, [R, B]), tf.reshape(mean, [self.num_gps, R, B])
+        )

@@ -1,0 +1,113 @@
+"""The prior of a deep GP, and its starting values (METHODS Sec. 1, 2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from dgpbench.gp.layers import GPLayer
+
+KERNELS = {
+    "squared_exponential": gpflow.kernels.SquaredExponential,
+    "matern12": gpflow.kernels.Matern12,
+    "matern32": gpflow.kernels.Matern32,
+    "matern52": gpflow.kernels.Matern52,
+}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The choices that fix a deep GP's prior and its starting values; each is a key of ``method`` in conf/.
+
+    :param num_layers: L, the output layer included
+    :param width: tau, GPs in each hidden layer
+    :param num_inducing: M, inducing points in each layer
+    """
+
+    num_layers: int
+    width: int
+    num_inducing: int
+    kernel: str = "squared_exponential"
+    ard: bool = True
+    lengthscale: float = 1.0
+    kernel_variance: float = 1.0
+    train_hidden_variance: bool = False
+    white_noise: float | None = 1e-3
+    likelihood_variance: float = 0.01
+    mean_function: str = "pca"
+    train_inducing_inputs: bool = True
+    jitter: float = 1e-6
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """T_l for each layer; the output layer has one GP."""
+        return (*[self.width] * (self.num_layers - 1), 1)
+
+
+class DeepGP(gpflow.Module):
+    """L layers of sparse GPs and a Gaussian likelihood; it knows nothing of any posterior.
+
+    :param layers: the layers, first to last
+    :param likelihood: Gaussian, of variance s2
+    """
+
+    def __init__(self, layers: Sequence[GPLayer], likelihood: gpflow.likelihoods.Gaussian):
+        super().__init__(name="deep_gp")
+        self.layers = list(layers)
+        self.likelihood = likelihood
+
+    @property
+    def noise_variance(self) -> tf.Tensor:
+        """s2, the variance of the likelihood."""
+        return tf.convert_to_tensor(self.likelihood.variance)
+
+    def choleskys(self) -> list[tf.Tensor]:
+        """Lk of each layer: once per step, then handed forward."""
+        return [layer.cholesky() for layer in self.layers]
+
+
+def build_prior(architecture: Architecture, X: np.ndarray, Z: np.ndarray) -> DeepGP:
+    """A deep GP at its starting values.
+
+    :param X: standardised training inputs [N, D], for the principal components of the mean maps
+    :param Z: inducing inputs of the first layer [M, D]; those of later layers are Z through the mean maps
+    """
+    layers, H = [], X
+    for index, num_gps in enumerate(architecture.widths):
+        last = index == architecture.num_layers - 1
+        W = _mean_map(H, num_gps) if architecture.mean_function == "pca" else None
+        layers.append(_build_layer(architecture, Z, num_gps, None if last else W, last))
+        if not last:
+            H, Z = (H @ W, Z @ W) if W is not None else (_pad(H, num_gps), _pad(Z, num_gps))
+    return DeepGP(layers, gpflow.likelihoods.Gaussian(architecture.likelihood_variance))
+
+
+def _build_layer(a: Architecture, Z: np.ndarray, num_gps: int, W: np.ndarray | None, last: bool) -> GPLayer:
+    dim = Z.shape[1]
+    lengthscales = np.full(dim, a.lengthscale) if a.ard else a.lengthscale
+    kernel = KERNELS[a.kernel](variance=a.kernel_variance, lengthscales=lengthscales)
+    gpflow.set_trainable(kernel.variance, last or a.train_hidden_variance)
+    mean = gpflow.functions.Zero(num_gps) if W is None else gpflow.functions.Linear(W, np.zeros(num_gps))
+    gpflow.set_trainable(mean, False)
+    layer = GPLayer(kernel, Z, mean, num_gps, white_noise=None if last else a.white_noise, jitter=a.jitter)
+    gpflow.set_trainable(layer.Z, a.train_inducing_inputs)
+    return layer
+
+
+def _mean_map(H: np.ndarray, num_gps: int) -> np.ndarray:
+    """The fixed linear mean [T_{l-1}, T_l]: identity, principal directions, or identity padded with zeros.
+
+    Reference: Salimbeni & Deisenroth 2017, Sec. 5.
+    """
+    dim = H.shape[1]
+    if num_gps >= dim:
+        return np.eye(dim, num_gps)
+    _, vectors = np.linalg.eigh(H.T @ H)  # right singular vectors of H, smallest first
+    V = vectors[:, ::-1][:, :num_gps]
+    return V * np.sign(V[np.argmax(np.abs(V), axis=0), np.arange(num_gps)])  # a sign every machine agrees on
+
+
+def _pad(H: np.ndarray, num_gps: int) -> np.ndarray:
+    return H @ np.eye(H.shape[1], num_gps)

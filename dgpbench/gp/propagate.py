@@ -1,0 +1,231 @@
+"""Propagation of rows through the layers: (prior, q, inputs, standard normals) -> the output GP's moments.
+
+Every function takes its standard normals as an argument, so that nested structures give identical paths for equal
+normals. A hidden layer is sampled with variance d + jitter, and the same d + jitter enters all later conditionals;
+the output's variance stays raw (METHODS Sec. 2, "Jitter").
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from dgpbench.gp.gaussians import Blocks
+from dgpbench.gp.layers import Features
+from dgpbench.gp.prior import DeepGP
+from dgpbench.gp.quadratics import bilinear, quadratic
+
+
+class Paths(NamedTuple):
+    """R paths of B rows: the moments of the output given the hidden layers, and the hidden layers themselves.
+
+    :param mean: mu^, [R, B]
+    :param variance: Sigma^, without the likelihood's noise, [R, B]
+    :param hidden: f^l of each hidden layer, [T_l, R, B]
+    """
+
+    mean: tf.Tensor
+    variance: tf.Tensor
+    hidden: list[tf.Tensor]
+
+
+def marginalise(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tensor, normals: list[tf.Tensor]) -> Paths:
+    """Integrate v out and sample layer by layer from q(f^l | f^1 .. f^{l-1}) (Lindinger et al. 2020, Theorem 1).
+
+        mu^    = mu~^l + S~^{l,1:l-1} (S~^{1:l-1,1:l-1})^{-1} (f^{1:l-1} - mu~^{1:l-1})
+        Sigma^ = S~^{ll} - S~^{l,1:l-1} (S~^{1:l-1,1:l-1})^{-1} S~^{1:l-1,l}
+
+    :param X: rows, [B, D]
+    :param normals: standard normals of the hidden layers, one [T_l, R, B] a layer
+    """
+    step = _RecursiveMarginals if q.structure.is_recursive else _DenseMarginals
+    marginals = step(q)
+    features: list[Features] = []
+    hidden: list[tf.Tensor] = []
+    H = X[None]
+    for index, layer in enumerate(prior.layers):
+        features.append(layer.features(H, choleskys[index]))
+        last = index == len(prior.layers) - 1
+        mean, variance = marginals.conditional(features)
+        if last:
+            R = tf.shape(normals[-1])[1] if normals else 1
+            return Paths(_per_path(mean[0], R), _per_path(variance[0], R), hidden)
+        hidden.append(marginals.sample(mean, variance, normals[index], layer.jitter))
+        H = tf.transpose(hidden[-1], [1, 2, 0])
+    raise ValueError("a deep GP has at least one layer")
+
+
+def given(prior: DeepGP, v: list[tf.Tensor], choleskys: list[tf.Tensor], X: tf.Tensor, normals: list[tf.Tensor]) -> Paths:
+    """Sample layer by layer from the prior conditional given particular inducing outputs (paper, Eq. 12).
+
+        f^l | v = m(h) + a^T v + sqrt(k - a^T a) e
+
+    :param v: whitened inducing outputs of each path, one [R, T_l, M] a layer
+    """
+    hidden: list[tf.Tensor] = []
+    H = X[None]
+    for index, layer in enumerate(prior.layers):
+        features = layer.features(H, choleskys[index])
+        mean = features.mean + tf.transpose(_project(v[index], features.A), [1, 0, 2])
+        if index == len(prior.layers) - 1:
+            R = tf.shape(v[index])[0]
+            return Paths(_per_path(mean[0], R), _per_path(features.residual, R), hidden)
+        hidden.append(mean + tf.sqrt(features.residual + layer.jitter) * normals[index])
+        H = tf.transpose(hidden[-1], [1, 2, 0])
+    raise ValueError("a deep GP has at least one layer")
+
+
+def _per_path(values: tf.Tensor, R: tf.Tensor) -> tf.Tensor:
+    """[1, B] or [R, B] as [R, B]: at depth 1 every path has the same moments."""
+    return tf.broadcast_to(values, tf.stack([R, tf.shape(values)[1]]))
+
+
+def _project(v: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
+    """a^T v for each path: v [R, T, M] and A [M, R, B] or [M, 1, B] give [R, T, B]."""
+    return tf.matmul(v, tf.transpose(A, [1, 0, 2]))
+
+
+def _unconditional_mean(q: Blocks, layer: int, features: Features) -> tf.Tensor:
+    """mu~ = m(h) + a^T m, [T_l, R, B]."""
+    M = tf.shape(features.A)[0]
+    projected = q.means[layer] @ tf.reshape(features.A, [M, -1])
+    return features.mean + tf.reshape(projected, tf.shape(features.mean))
+
+
+class _RecursiveMarginals:
+    """Theorem 1 for STAR and its sub-cases, without any per-row linear algebra (METHODS Sec. 2, identity 1).
+
+    Hidden GPs of different index t are uncoupled, so for each t the nodes (1, t), (2, t), .. form a chain of scalars,
+    and an unrolled LDL^T over the layers, elementwise over (t, r, b), gives
+
+        w_lk = G_lk - sum_{j<k} U_lj U_kj d_j,   U_lk = w_lk / d_k,   G = S~
+        mu^l = mu~^l + sum_k U_lk e_k,           d_l = G_ll - sum_k U_lk w_lk
+
+    with innovations e_k = f^k - mu^k of variance d_k. The output has one such row over all (k, t), whose sums run
+    over t and k.
+    """
+
+    def __init__(self, q: Blocks):
+        self.q = q
+        self.U: list[dict[int, tf.Tensor]] = []  # U_lk, [tau, R, B]
+        self.d: list[tf.Tensor] = []  # d_k + jitter
+        self.e: list[tf.Tensor] = []
+
+    def conditional(self, features: list[Features]) -> tuple[tf.Tensor, tf.Tensor]:
+        """mu^ and Sigma^ of the newest layer given the sampled ones, [T_l, R, B] each."""
+        layer = len(features) - 1
+        own = features[layer]
+        w = self._innovation_covariances(layer, features)
+        U = {k: w_k / self.d[k] for k, w_k in w.items()}
+        self.U.append(U)
+        mean = _unconditional_mean(self.q, layer, own)
+        variance = quadratic(self._covariance(layer, layer), own.A) + own.residual
+        output = layer == len(self.q.structure.widths) - 1
+        for k in U:
+            gain, loss = U[k] * self.e[k], U[k] * w[k]
+            mean += tf.reduce_sum(gain, axis=0, keepdims=True) if output else gain
+            variance -= tf.reduce_sum(loss, axis=0, keepdims=True) if output else loss
+        return mean, variance
+
+    def sample(self, mean: tf.Tensor, variance: tf.Tensor, normals: tf.Tensor, jitter: float) -> tf.Tensor:
+        """f^l = mu^ + sqrt(d + jitter) e; remembers the innovation and its variance for the layers above."""
+        self.d.append(variance + jitter)
+        self.e.append(tf.sqrt(variance + jitter) * normals)
+        return mean + self.e[-1]
+
+    def _innovation_covariances(self, layer: int, features: list[Features]) -> dict[int, tf.Tensor]:
+        w: dict[int, tf.Tensor] = {}
+        for k in range(layer):
+            terms = [-w[j] * self.U[k][j] for j in w if j in self.U[k]]  # U_lj U_kj d_j = w_lj U_kj
+            S = self._covariance(layer, k)
+            if S is not None:
+                terms.append(bilinear(S, features[layer].A, features[k].A))
+            if terms:
+                w[k] = sum(terms[1:], terms[0])
+        return w
+
+    def _covariance(self, layer: int, earlier: int) -> tf.Tensor | None:
+        """S^{l,k} = sum_j C_lj C_kj^T: [tau, M, M], or [1, M, M] for the output with itself."""
+        products = []
+        for j in range(earlier + 1):
+            C_l, C_k = self._factor(layer, j), self._factor(earlier, j)
+            if C_l is not None and C_k is not None:
+                products.append(tf.matmul(C_l, C_k, transpose_b=True))
+        if not products:
+            return None
+        if layer == earlier == len(self.q.structure.widths) - 1:
+            products = [tf.reduce_sum(product, axis=0, keepdims=True) for product in products]
+        return tf.add_n(products)
+
+    def _factor(self, layer: int, earlier: int) -> tf.Tensor | None:
+        return self.q.diagonal[layer] if layer == earlier else self.q.couplings.get((layer, earlier))
+
+
+class _DenseMarginals:
+    """Theorem 1 for any structure, by a Cholesky factor of S~ that grows layer by layer (paper, Eqs. 121-125).
+
+    With S~ + jitter = R R^T over the sampled nodes, f^{1:l-1} - mu~^{1:l-1} = R e for the standard normals e that were
+    drawn, so with W = R^{-1} S~^{1:l-1,l}: mu^ = mu~ + W^T e and Sigma^ = S~^{ll} - W^T W, and the next rows of R are
+    [W^T, chol(Sigma^ + jitter I)].
+    """
+
+    def __init__(self, q: Blocks):
+        self.q = q
+        self.panels = {
+            (layer, k): q.panel(layer, k) for layer in range(len(q.structure.widths)) for k in range(layer + 1)
+        }
+        self.factor: tf.Tensor | None = None  # R, [R, B, n, n]
+        self.normals: tf.Tensor | None = None  # e, [R, B, n]
+        self.W: tf.Tensor | None = None  # [R, B, n, T_l]
+
+    def conditional(self, features: list[Features]) -> tuple[tf.Tensor, tf.Tensor]:
+        """mu^ [T_l, R, B] and Sigma^ of the newest layer; Sigma^ is [R, B, T_l, T_l], for the output [1, R, B]."""
+        layer = len(features) - 1
+        own = features[layer]
+        width = self.q.structure.widths[layer]
+        mean = _unconditional_mean(self.q, layer, own)
+        variance = self._cross(layer, layer, features) + own.residual[..., None, None] * tf.eye(width, dtype=own.A.dtype)
+        if layer > 0:
+            cross = tf.concat([self._cross(layer, k, features) for k in range(layer)], axis=-1)  # [R, B, T_l, n]
+            self.W = tf.linalg.triangular_solve(self.factor, tf.linalg.matrix_transpose(cross))
+            mean += tf.transpose(tf.linalg.matvec(self.W, self.normals, transpose_a=True), [2, 0, 1])
+            variance -= tf.matmul(self.W, self.W, transpose_a=True)
+        if layer == len(self.q.structure.widths) - 1:
+            return mean, tf.transpose(tf.linalg.diag_part(variance), [2, 0, 1])
+        return mean, variance
+
+    def sample(self, mean: tf.Tensor, variance: tf.Tensor, normals: tf.Tensor, jitter: float) -> tf.Tensor:
+        """f^l = mu^ + chol(Sigma^ + jitter I) e, jointly over the GPs of the layer."""
+        e = tf.transpose(normals, [1, 2, 0])
+        paths = tf.concat([tf.shape(e)[:2], tf.shape(variance)[2:]], axis=0)
+        own = tf.linalg.cholesky(variance + jitter * tf.eye(tf.shape(variance)[-1], dtype=variance.dtype))
+        own = tf.broadcast_to(own, paths)
+        self._grow(own, e)
+        return mean + tf.transpose(tf.linalg.matvec(own, e), [2, 0, 1])
+
+    def _grow(self, own: tf.Tensor, e: tf.Tensor) -> None:
+        if self.factor is None:
+            self.factor, self.normals = own, e
+            return
+        above = tf.concat([self.factor, tf.zeros_like(self.W)], axis=-1)
+        below = tf.concat([tf.linalg.matrix_transpose(self.W), own], axis=-1)
+        self.factor = tf.concat([above, below], axis=-2)
+        self.normals = tf.concat([self.normals, e], axis=-1)
+
+    def _cross(self, layer: int, earlier: int, features: list[Features]) -> tf.Tensor:
+        """S~ between two layers without the residual, [R, B, T_l, T_k]."""
+        widths, A, A_k = self.q.structure.widths, features[layer].A, features[earlier].A
+        M = tf.shape(A)[0]
+        R, B = tf.shape(A)[1], tf.shape(A)[2]
+        products = [
+            tf.matmul(self.panels[layer, j], self.panels[earlier, j], transpose_b=True)
+            for j in range(earlier + 1)
+            if self.panels[layer, j] is not None and self.panels[earlier, j] is not None
+        ]
+        if not products:
+            return tf.zeros(tf.stack([R, B, widths[layer], widths[earlier]]), A.dtype)
+        S = tf.reshape(tf.add_n(products), tf.stack([widths[layer], M, widths[earlier], M]))
+        S = tf.transpose(S, [0, 2, 1, 3])  # [T_l, T_k, M, M]
+        forms = bilinear(tf.reshape(S, tf.stack([-1, M, M])), A, A_k)
+        grid = tf.reshape(forms, tf.stack([widths[layer], widths[earlier], R, B]))
+        return tf.transpose(grid, [2, 3, 0, 1])
+

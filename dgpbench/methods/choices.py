@@ -1,0 +1,37 @@
+"""What a method is told: its own settings, those of training and those of prediction, resolved from conf/."""
+
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The resolved configuration of one run, as far as a method may see it.
+
+    :param method: the keys of ``method`` in conf/
+    :param training: the keys of ``training``
+    :param prediction: the keys of ``prediction``
+    """
+
+    method: dict[str, Any]
+    training: dict[str, Any]
+    prediction: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """One seed for each kind of draw that a method makes."""
+
+    initial: int
+    holdout: int
+    batches: int
+    samples: int
+    prediction: int
+
+
+def pick(cls: type[T], settings: dict[str, Any], **more: Any) -> T:
+    """A dataclass filled from the settings of the same names."""
+    names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    return cls(**({key: value for key, value in settings.items() if key in names} | more))

@@ -1,0 +1,1 @@
+"""Training: loops, minibatches, early stopping, the clock and checkpoints."""

@@ -1,0 +1,67 @@
+"""The clock of one run: how long it may take, and the trace of how it went."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dgpbench.errors import TimedOut
+
+
+class TraceRow(NamedTuple):
+    """One line of the trace; seconds count training alone, without tracing the graph."""
+
+    iteration: int
+    seconds: float
+    elbo: float
+    validation_tll: float | None
+
+
+@dataclass
+class Clock:
+    """Keeps tracing and training time apart, records the trace and enforces the limits of wall-clock time.
+
+    :param max_seconds: training stops, without failing, after this many seconds of training
+    :param timeout_seconds: the run fails with ``TimedOut`` after this many seconds in all
+    :param report: called with (row, max_iterations) whenever a row is recorded
+    """
+
+    max_seconds: float | None = None
+    timeout_seconds: float | None = None
+    report: Callable[[TraceRow, int], None] = lambda row, total: None
+    trace: list[TraceRow] = field(default_factory=list)
+    tracing_seconds: float = 0.0
+    training_seconds: float = 0.0
+    started: float = field(default_factory=time.perf_counter)
+
+    def tracing(self, action: Callable):
+        """Run ``action`` and count its time as tracing."""
+        start = time.perf_counter()
+        result = action()
+        self.tracing_seconds += time.perf_counter() - start
+        self.check()
+        return result
+
+    def training(self, action: Callable):
+        """Run ``action`` and count its time as training."""
+        start = time.perf_counter()
+        result = action()
+        self.training_seconds += time.perf_counter() - start
+        self.check()
+        return result
+
+    def record(self, iteration: int, elbo: float, validation_tll: float | None, max_iterations: int) -> None:
+        """Add a row to the trace and report it."""
+        self.trace.append(TraceRow(iteration, self.training_seconds, elbo, validation_tll))
+        self.report(self.trace[-1], max_iterations)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget of training time is used up."""
+        return self.max_seconds is not None and self.training_seconds >= self.max_seconds
+
+    def check(self) -> None:
+        """Raise ``TimedOut`` where the whole run has passed its limit."""
+        elapsed = time.perf_counter() - self.started
+        if self.timeout_seconds is not None and elapsed > self.timeout_seconds:
+            raise TimedOut(f"the run passed its limit of {self.timeout_seconds / 60:g} minutes (timeout_minutes)")

@@ -1,0 +1,98 @@
+"""The training loop that all gradient methods share."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from gpflow.keras import tf_keras
+
+from dgpbench.errors import Diverged
+from dgpbench.training.clock import Clock
+from dgpbench.training.early_stopping import StoppingRule
+from dgpbench.training.minibatches import Minibatches
+
+RECORD_EVERY = 10
+
+
+@dataclass(frozen=True)
+class AdamSettings:
+    """Adam with staircase decay, lr * rate^floor(i / steps) (METHODS Sec. 10).
+
+    :param learning_rate: lr
+    :param decay_rate: rate
+    :param decay_steps: iterations between two decays
+    """
+
+    learning_rate: float
+    decay_rate: float
+    decay_steps: int
+
+    def build(self):
+        """TensorFlow's Adam with the fused update and the epsilon of the published runs."""
+        schedule = tf_keras.optimizers.schedules.ExponentialDecay(
+            self.learning_rate, self.decay_steps, self.decay_rate, staircase=True
+        )
+        return tf_keras.optimizers.legacy.Adam(schedule, epsilon=1e-8)
+
+
+def maximise(
+    objective: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor],
+    variables: Sequence[tf.Variable],
+    optimiser,
+    data: tuple[np.ndarray, np.ndarray],
+    batches: Minibatches,
+    max_iterations: int,
+    clock: Clock,
+    *,
+    validate: Callable[[], float] | None = None,
+    rule: StoppingRule | None = None,
+) -> int:
+    """Maximise a stochastic objective by gradient steps; returns the number of iterations that were run.
+
+    Several steps run in one graph call, with the data on the device and no Python between them; the trace gets a row,
+    the mean objective over those steps, every ``RECORD_EVERY`` iterations.
+
+    :param objective: (step, X [B, D], y [B]) -> scalar
+    :param data: X [N, D], y [N]
+    :param validate: the validation score at the current parameters, asked for whenever a row is recorded
+    :raises Diverged: when the objective is not finite
+    """
+    advance = _compile(objective, list(variables), optimiser, data, batches.batch_size)
+    clock.tracing(lambda: advance.get_concrete_function())
+    scores: list[float] = []
+    iteration = 0
+    while iteration < max_iterations and not clock.spent:
+        rows = batches.rows(iteration, min(RECORD_EVERY, max_iterations - iteration))
+        value = float(clock.training(lambda: advance(tf.constant(iteration, tf.int64), tf.constant(rows))))
+        iteration += len(rows)
+        if not math.isfinite(value):
+            raise Diverged(f"the objective became {value} by iteration {iteration} of {max_iterations}")
+        score = clock.training(validate) if validate is not None else None
+        clock.record(iteration, value, score, max_iterations)
+        if rule is not None and score is not None:
+            scores.append(score)
+            if rule.stops(iteration, scores):
+                break
+    return iteration
+
+
+def _compile(objective, variables: list[tf.Variable], optimiser, data, batch_size: int):
+    X, y = (tf.constant(values) for values in data)
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int64), tf.TensorSpec([None, batch_size], tf.int64)])
+    def advance(first_step, rows):
+        total = tf.zeros([], X.dtype)
+        for index in tf.range(tf.shape(rows)[0]):
+            step = first_step + tf.cast(index, tf.int64)
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(variables)
+                value = objective(step, tf.gather(X, rows[index]), tf.gather(y, rows[index]))
+                loss = -value
+            optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+            total += value
+        return total / tf.cast(tf.shape(rows)[0], total.dtype)
+
+    optimiser.build(variables) if hasattr(optimiser, "build") else optimiser._create_all_weights(variables)
+    return advance

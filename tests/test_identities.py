@@ -1,0 +1,192 @@
+"""The ladder: every method against a closed form or a slow, obvious one (ARCHITECTURE; METHODS Sec. 2, 3, 16)."""
+
+import gpflow
+import numpy as np
+import pytest
+import small
+import tensorflow as tf
+import tensorflow_probability as tfp
+from small import D, M, N
+
+from dgpbench.gp import structures
+from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp.objectives import elbo
+from dgpbench.gp.propagate import given, marginalise
+from dgpbench.gp.quadratics import bilinear, quadratic
+
+DEPTHS = [(2, 2), (3, 2), (4, 2), (5, 3)]
+NESTED = ["mean_field", "stripes", "arrow", "star"]
+ALL = [*NESTED, "chain", "fully_coupled"]
+
+
+def case(name, num_layers, width, whiten=True):
+    arch = small.architecture(num_layers, width)
+    prior = small.prior(arch)
+    choleskys = prior.choleskys()
+    q = small.posterior(structures.STRUCTURES[name](arch.widths), whiten=whiten)
+    return arch, prior, choleskys, q.blocks(choleskys)
+
+
+@pytest.mark.parametrize("whiten", [True, False])
+def test_depth_one_equals_gpflow_svgp(whiten):
+    arch = small.architecture(1, 1, jitter=1e-6)
+    prior, (X, y) = small.prior(arch), small.rows()
+    layer, choleskys = prior.layers[0], prior.choleskys()
+    q = small.posterior(structures.mean_field((1,)), whiten=whiten)
+    blocks = q.blocks(choleskys)
+    q_mu = q.means[0].numpy().T
+    q_sqrt = np.tril(q.diagonal[0].numpy())
+    gpflow.config.set_default_jitter(layer.jitter)
+    svgp = gpflow.models.SVGP(
+        layer.kernel, prior.likelihood, layer.Z.numpy(), q_mu=q_mu, q_sqrt=q_sqrt, whiten=whiten, num_data=3 * N
+    )
+    paths = marginalise(prior, blocks, choleskys, tf.constant(X), [])
+    ours = elbo(blocks, paths, tf.constant(y), prior.noise_variance, 3 * N)
+    np.testing.assert_allclose(ours, svgp.elbo((X, y[:, None])), rtol=0, atol=1e-8)
+    mean, variance = svgp.predict_f(X)
+    np.testing.assert_allclose(paths.mean[0], mean[:, 0], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(paths.variance[0], variance[:, 0], rtol=0, atol=1e-8)
+
+
+def test_inducing_inputs_at_the_data_with_the_optimal_q_give_the_evidence_of_gpr():
+    jitter, s2 = 1e-10, 0.1
+    X, y = small.rows()
+    arch = small.architecture(1, 1, jitter=jitter)
+    prior = small.prior(arch)
+    layer = prior.layers[0]
+    layer.Z = gpflow.Parameter(X)
+    prior.likelihood.variance.assign(s2)
+    choleskys = prior.choleskys()
+    Lk = choleskys[0].numpy()
+    S = np.linalg.inv(np.eye(N) + Lk.T @ Lk / s2)  # with A = Lk^T the precision of v given y
+    q = BlockGaussian(structures.mean_field((1,)), N, [1.0])
+    q.means[0].assign((S @ Lk.T @ y / s2)[None])
+    q.diagonal[0].assign(np.linalg.cholesky(S)[None])
+    blocks = q.blocks(choleskys)
+    bound = elbo(blocks, marginalise(prior, blocks, choleskys, tf.constant(X), []), tf.constant(y), tf.constant(s2, tf.float64), N)
+    gpr = gpflow.models.GPR((X, y[:, None]), layer.kernel, noise_variance=s2)
+    np.testing.assert_allclose(bound, gpr.log_marginal_likelihood(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_block_kl_equals_the_dense_kl(name):
+    _, _, _, q = case(name, 3, 2)
+    mean, _ = q.dense()
+    size = mean.shape[0]
+    # TFP wants a positive diagonal: flip the sign of columns, which leaves C C^T as it is
+    C = q.dense_factor()
+    C = C * tf.sign(tf.linalg.diag_part(C))[None]
+    dense = tfp.distributions.MultivariateNormalTriL(mean, C)
+    standard = tfp.distributions.MultivariateNormalDiag(tf.zeros(size, tf.float64), tf.ones(size, tf.float64))
+    np.testing.assert_allclose(q.kl(), tfp.distributions.kl_divergence(dense, standard), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("whiten", [True, False])
+@pytest.mark.parametrize(("num_layers", "width"), DEPTHS)
+@pytest.mark.parametrize("name", ALL)
+def test_paths_equal_theorem_one_written_with_dense_matrices(name, num_layers, width, whiten):
+    arch, prior, choleskys, q = case(name, num_layers, width, whiten)
+    X, _ = small.rows()
+    normals = small.normals(arch)
+    paths = marginalise(prior, q, choleskys, tf.constant(X), normals)
+    means, variances = small.dense_moments(prior, q, choleskys, X, normals)
+    np.testing.assert_allclose(paths.mean, means, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(paths.variance, variances, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("num_layers", "width"), DEPTHS)
+@pytest.mark.parametrize("name", [*NESTED, "chain"])
+def test_a_structure_inside_fully_coupled_gives_the_same_paths(name, num_layers, width):
+    arch, prior, choleskys, q = case(name, num_layers, width)
+    X, _ = small.rows()
+    normals = small.normals(arch)
+    inside = small.embedded(q, structures.fully_coupled(arch.widths))
+    ours = marginalise(prior, q, choleskys, tf.constant(X), normals)
+    full = marginalise(prior, inside, choleskys, tf.constant(X), normals)
+    for a, b in zip((ours.mean, ours.variance, *ours.hidden), (full.mean, full.variance, *full.hidden), strict=True):
+        np.testing.assert_allclose(*np.broadcast_arrays(a, b), rtol=0, atol=1e-10)
+
+
+def test_theorem_one_has_the_joint_moments_of_sampling_v_from_q_and_f_from_the_prior_conditional():
+    """An independent derivation: the moments of E[y] and Var[y] over many paths, within four standard errors."""
+    arch, prior, choleskys, q = case("fully_coupled", 2, 2)
+    X, _ = small.rows()
+    num, rng = 200_000, np.random.default_rng(5)
+    row = tf.constant(X[:1])
+    normals = [tf.constant(rng.normal(size=(T, num, 1))) for T in arch.widths[:-1]]
+    analytic = marginalise(prior, q, choleskys, row, normals)
+    v = q.sample([tf.constant(rng.normal(size=(num, T, M))) for T in arch.widths])
+    sampled = given(prior, v, choleskys, row, [tf.constant(rng.normal(size=(T, num, 1))) for T in arch.widths[:-1]])
+    for paths in (analytic, sampled):
+        assert paths.mean.shape == (num, 1)
+    output = [p.mean.numpy() + np.sqrt(p.variance.numpy()) * rng.normal(size=(num, 1)) for p in (analytic, sampled)]
+    error = np.sqrt(sum(f.var() for f in output) / num)
+    assert abs(output[0].mean() - output[1].mean()) < 4 * error
+    assert abs(output[0].var() / output[1].var() - 1) < 0.03
+    with_hidden = [np.cov(np.vstack([p.hidden[0][:, :, 0], f[:, 0]])) for p, f in zip((analytic, sampled), output, strict=True)]
+    scale = np.sqrt(np.outer(np.diag(with_hidden[0]), np.diag(with_hidden[0])))
+    assert np.abs((with_hidden[0] - with_hidden[1]) / scale).max() < 0.03
+
+
+def test_identity_mean_layers_of_vanishing_variance_are_one_layer():
+    X, y = small.rows()
+    arch = small.architecture(3, D, white_noise=1e-12, jitter=1e-12)
+    prior = small.prior(arch)
+    for layer in prior.layers[:-1]:
+        layer.kernel.variance.assign(1e-12)
+        layer.noise.assign(1e-12)
+    choleskys = prior.choleskys()
+    q = BlockGaussian(structures.mean_field(arch.widths), M, [1e-6, 1e-6, 0.5]).blocks(choleskys)
+    deep = marginalise(prior, q, choleskys, tf.constant(X), small.normals(arch))
+    last = prior.layers[-1]
+    single = type(prior)([last], prior.likelihood)
+    q1 = BlockGaussian(structures.mean_field((1,)), M, [0.5]).blocks(choleskys[-1:])
+    flat = marginalise(single, q1, choleskys[-1:], tf.constant(X), [])
+    np.testing.assert_allclose(deep.mean, np.broadcast_to(flat.mean, deep.mean.shape), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(deep.variance, np.broadcast_to(flat.variance, deep.variance.shape), rtol=0, atol=1e-5)
+
+
+def test_quadratic_and_bilinear_forms_equal_einsum_with_their_gradients():
+    rng = np.random.default_rng(0)
+    S = rng.normal(size=(2, M, M))
+    S = tf.Variable(S + S.transpose(0, 2, 1))
+    A, A1 = tf.Variable(rng.normal(size=(M, 3, 5))), tf.Variable(rng.normal(size=(M, 1, 5)))
+    g = tf.constant(rng.normal(size=(2, 3, 5)))
+    with tf.GradientTape(persistent=True) as tape:
+        ours = [quadratic(S, A), bilinear(S, A, A1)]
+        plain = [
+            tf.einsum("mrb,pmk,krb->prb", A, S, A),
+            tf.einsum("mrb,pmk,krb->prb", A, S, tf.tile(A1, [1, 3, 1])),
+        ]
+        ours_sum, plain_sum = ([tf.reduce_sum(g * form) for form in forms] for forms in (ours, plain))
+    for index, sources in enumerate([[S, A], [S, A, A1]]):
+        np.testing.assert_allclose(ours[index], plain[index], rtol=0, atol=1e-12)
+        for a, b in zip(tape.gradient(ours_sum[index], sources), tape.gradient(plain_sum[index], sources), strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_trainable_variable_receives_a_gradient(name):
+    arch = small.architecture(3, 2)
+    prior, (X, y) = small.prior(arch), small.rows()
+    posterior = small.posterior(structures.STRUCTURES[name](arch.widths))
+    normals = small.normals(arch)
+    variables = [*prior.trainable_variables, *posterior.trainable_variables]
+    with tf.GradientTape() as tape:
+        choleskys = prior.choleskys()
+        q = posterior.blocks(choleskys)
+        value = elbo(q, marginalise(prior, q, choleskys, tf.constant(X), normals), tf.constant(y), prior.noise_variance, N)
+    for variable, gradient in zip(variables, tape.gradient(value, variables), strict=True):
+        assert gradient is not None and np.all(np.isfinite(gradient)) and np.any(gradient != 0), variable.name
+
+
+@pytest.mark.parametrize("model", ["SGPR", "GPRFITC"])
+def test_sparse_references_with_inducing_inputs_at_the_data_equal_gpr(model):
+    X, y = small.rows()
+    gpflow.config.set_default_jitter(1e-10)
+    kernel = gpflow.kernels.SquaredExponential(lengthscales=np.full(D, 0.8))
+    sparse = getattr(gpflow.models, model)((X, y[:, None]), kernel, X.copy(), noise_variance=0.1)
+    exact = gpflow.models.GPR((X, y[:, None]), kernel, noise_variance=0.1)
+    np.testing.assert_allclose(sparse.maximum_log_likelihood_objective(), exact.log_marginal_likelihood(), rtol=0, atol=1e-6)
+
+
