@@ -44,7 +44,10 @@ def check_overrides(overrides: Sequence[str], *, multirun: bool) -> None:
     for override in parsed:
         _check_key(override)
         if override.is_sweep_override() and not multirun:
-            raise Refused(f"{override.input_line} names several values; add --multirun to run them all")
+            raise Refused(
+                f"{override.input_line} names several values; add --multirun to run them all, or quote a value that holds "
+                f"commas or brackets inside the shell's quotes, as in '{override.get_key_element()}=\"...\"'"
+            )
     own = [override for override in parsed if not _is_hydras(override)]
     for combination in _one_at_a_time(own):
         _check_composed(combination)
@@ -71,20 +74,21 @@ def _check_key(override: Any) -> None:
     if _is_hydras(override):
         return
     key = override.key_or_group
-    if override.is_add() or override.is_force_add() or override.is_delete():
+    known = key in config.GROUPS or key in SETTINGS or key.split(".")[0] in ("dataset", "task")
+    if known and (override.is_add() or override.is_force_add() or override.is_delete()):
         raise Refused(f"{override.input_line} adds or removes a key; settings can be changed only, as in {key}=VALUE")
     if key in config.GROUPS:
         for name in _values(override):
             if name not in config.choices(key):
                 raise config.unknown_choice(key, str(name))
-    elif key not in SETTINGS and key.split(".")[0] not in ("dataset", "task"):
+    elif not known:
         raise _unknown_key(key)
 
 
 def _unknown_key(key: str) -> Refused:
     names = [*config.GROUPS, *SETTINGS]
     if key in ("path", "target"):
-        return Refused(f"there is no setting '{key}'; use dataset={'csv'} dataset.path=FILE dataset.target=COLUMN")
+        return Refused(f"there is no setting '{key}'; use dataset=csv dataset.path=FILE dataset.target=COLUMN")
     return Refused(
         f"there is no setting '{key}'{did_you_mean(key, names)}; `dgpbench run --help` lists them all"
     )

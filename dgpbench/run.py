@@ -7,7 +7,7 @@ A method sees standardised training rows only; metrics see a mixture and targets
 
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from dgpbench import config as configuration
-from dgpbench import records
+from dgpbench import provenance, records, summary
 from dgpbench.datasets import registry
 from dgpbench.datasets.scaling import Regression, Standardiser
 from dgpbench.datasets.table import Table
-from dgpbench.datasets.tasks import Split, make_split
+from dgpbench.datasets.tasks import Split, make_split, min_deviation
 from dgpbench.errors import Diverged, Refused, TimedOut
 from dgpbench.outcomes import Outcome
 from dgpbench.progress import progress
@@ -38,8 +38,25 @@ class Problem:
     test: Regression
 
 
+@dataclass
+class Results:
+    """What a run has found out so far: a run that fails keeps what it had."""
+
+    scores: dict[str, float] = field(default_factory=dict)
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    clock: Any = None
+    prediction_seconds: float | None = None
+    points: Any = None
+    posterior: dict[str, np.ndarray] | None = None
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds of tracing, training and prediction, as far as the run came."""
+        known = {} if self.clock is None else {"tracing": self.clock.tracing_seconds, "training": self.clock.training_seconds}
+        return known if self.prediction_seconds is None else known | {"prediction": self.prediction_seconds}
+
+
 def execute(cfg: Any) -> Outcome:
-    """Carry out the run that a composed configuration describes; never raises but for an interruption."""
+    """Carry out the run that a composed configuration describes; raises for nothing but an interruption."""
     try:
         config = configuration.resolve(cfg)
         table = registry.load(config["dataset"])
@@ -48,7 +65,7 @@ def execute(cfg: Any) -> Outcome:
             finished = _finished(directory, config)
             return finished if finished is not None else _carry_out(config, table, directory)
     except Refused as refusal:
-        return Outcome("refused", None, str(refusal))
+        return Outcome("refused", None, f"dgpbench: {refusal}")
 
 
 def directory_of(config: dict[str, Any], table: Table) -> Path:
@@ -67,6 +84,168 @@ def directory_of(config: dict[str, Any], table: Table) -> Path:
     )
 
 
+def pose(config: dict[str, Any], table: Table) -> Problem:
+    """Split and standardise; the training rows alone decide how.
+
+    :raises Refused: where the method cannot be fitted to so few, or so many, rows
+    """
+    split = make_split(table, config["task"], config["split"], config["dataset"])
+    smallest = min_deviation(config["task"], config["dataset"])
+    scaler = Standardiser.fit(table.X[split.train], table.y[split.train], table.feature_names, smallest)
+    train = scaler.transform(table.X[split.train], table.y[split.train])
+    test = scaler.transform(table.X[split.test], table.y[split.test])
+    _check_size(config, len(train.X))
+    return Problem(table, split, scaler, train, test)
+
+
+def _check_size(config: dict[str, Any], num_rows: int) -> None:
+    method = config["method"]
+    wanted, most = method.get("num_inducing", 0), method.get("max_rows")
+    if wanted > num_rows:
+        raise Refused(
+            f"method.num_inducing={wanted} is more than the {num_rows} training rows; use method.num_inducing={num_rows} or fewer"
+        )
+    if most is not None and num_rows > most:
+        raise Refused(
+            f"{method['name']} takes at most {most} training rows (method.max_rows) and this split has {num_rows}; "
+            "sgpr, fitc and sgp take any number"
+        )
+
+
+def _carry_out(config: dict[str, Any], table: Table, directory: Path) -> Outcome:
+    """Fit, predict, score and write the record, however the run ends."""
+    problem = pose(config, table)
+    started, results = datetime.now(UTC), Results()
+    status, reason, details = "done", None, None
+    try:
+        _fit_and_score(config, problem, results)
+    except KeyboardInterrupt:
+        _write(config, problem, directory, results, started, ("interrupted", "the run was interrupted", None))
+        raise
+    except (TimedOut, Diverged) as ended:
+        status, reason = ("timeout" if isinstance(ended, TimedOut) else "diverged"), str(ended)
+    except Refused:
+        raise
+    except Exception as problem_met:  # a method can fail in any way, and the record says in which
+        status, reason, details = "failed", f"{type(problem_met).__name__}: {problem_met}", traceback.format_exc()
+    record = _write(config, problem, directory, results, started, (status, reason, details))
+    if status == "done" and config["plot"]:
+        from dgpbench.report.run_figure import save_run_figure
+
+        save_run_figure(directory)
+    return Outcome(status, str(directory), summary.of_run(record, directory))
+
+
+def _write(
+    config: dict[str, Any],
+    problem: Problem,
+    directory: Path,
+    results: Results,
+    started: datetime,
+    ended: tuple[str, str | None, str | None],
+) -> dict[str, Any]:
+    """Write the record of a run that ended with (status, reason, traceback)."""
+    import pandas as pd
+
+    status, reason, details = ended
+    finished = datetime.now(UTC)
+    clock = results.clock
+    settings = recorded_config(config)
+    record = {
+        "status": status,
+        "reason": reason,
+        "traceback": details,
+        "identity": _identity(config, problem.table),
+        "scores": results.scores,
+        "seconds": results.seconds() | {"total": (finished - started).total_seconds()},
+        "iterations": clock.trace[-1].iteration if clock and clock.trace else 0,
+        "notes": [results.diagnostics],
+        "config": settings,
+        "config_hash": records.config_hash(settings),
+        "data": _describe(problem),
+        "git": provenance.git_state(),
+        "versions": provenance.versions(),
+        "host": provenance.host(config["num_threads"]),
+        "started": started.isoformat(timespec="seconds"),
+        "finished": finished.isoformat(timespec="seconds"),
+    }
+    trace = pd.DataFrame(clock.trace) if clock and clock.trace else None
+    records.write_run(directory, record, results.points, trace, results.posterior)
+    return record
+
+
+def _identity(config: dict[str, Any], table: Table) -> dict[str, Any]:
+    named = {group: config[group]["name"] for group in ("task", "method", "protocol", "budget")}
+    changed = configuration.changed_settings(config)
+    own = {"dataset": table.name, "num_layers": config["method"]["num_layers"], "overrides": changed}
+    return named | own | {"split": config["split"], "seed": config["seed"]}
+
+
+def _describe(problem: Problem) -> dict[str, Any]:
+    """The data that were used: sizes, digests, files and what was dropped."""
+    table = problem.table
+    return {
+        "name": table.name,
+        "n": table.num_rows,
+        "d": table.X.shape[1],
+        "n_train": len(problem.split.train),
+        "n_test": len(problem.split.test),
+        "dropped": list(problem.scaler.dropped),
+        "scale_y": problem.scaler.scale_y,
+        "digest_xy": table.digest_xy,
+        "digest_xy_ordered": table.digest_xy_ordered,
+        "verified": table.verified,
+        # No paths: they are this machine's, and the hashes say which file it was.
+        "files": [{"origin": file.origin, "sha256": file.sha256, "pinned_sha256": file.pinned_sha256} for file in table.sources],
+    }
+
+
+def _fit_and_score(config: dict[str, Any], problem: Problem, results: Results) -> None:
+    """Everything between the data and the record; TensorFlow begins and ends here."""
+    from dgpbench import metrics, quiet_tensorflow
+
+    quiet_tensorflow.start(config["num_threads"], config["precision"])
+    from dgpbench.methods.choices import Choices
+    from dgpbench.training.clock import Clock
+
+    module, _, function = config["method"]["_target_"].rpartition(".")
+    fit = getattr(import_module(module), function)
+    seeds, minutes = _seeds(config, problem.table), config["timeout_minutes"]
+    with progress(f"{config['method']['name']} on {problem.table.name}", shown=config["progress"]) as report:
+        limit = None if minutes is None else 60 * minutes
+        results.clock = Clock(config["training"].get("max_seconds"), limit, report)
+        choices = Choices(config["method"], config["training"], config["prediction"])
+        predictor = fit(_as_precision(problem.train, config["precision"]), choices, seeds, results.clock)
+    results.diagnostics = predictor.diagnostics
+    begin = time.perf_counter()
+    standardised = predictor.predict(_as_precision(problem.test, config["precision"]).X, seeds.prediction)
+    results.prediction_seconds = time.perf_counter() - begin
+    mixture = problem.scaler.restore(standardised)
+    targets = problem.table.y[problem.split.test][:, None]
+    results.posterior = predictor.posterior()
+    results.points = metrics.points(mixture, targets, problem.test.X, problem.train.X, problem.split.test)
+    results.scores = metrics.scores(mixture, targets)
+
+
+def _as_precision(data: Regression, precision: str) -> Regression:
+    return Regression(data.X.astype(precision), data.Y.astype(precision))
+
+
+def _seeds(config: dict[str, Any], table: Table):
+    """Splits are shared by all methods; everything drawn here belongs to one method, one split and one seed."""
+    from dgpbench.methods.choices import Seeds
+
+    axes = {
+        "table": table.digest_xy,
+        "task": config["task"]["name"],
+        "split": config["split"],
+        "method": config["method"]["name"],
+        "num_layers": config["method"]["num_layers"],
+        "seed": config["seed"],
+    }
+    return Seeds(*(seed_for(purpose, **axes) for purpose in ("initial", "holdout", "batches", "samples", "prediction")))
+
+
 def _finished(directory: Path, config: dict[str, Any]) -> Outcome | None:
     """The outcome of a run that needs no work, or None for one that is still to do.
 
@@ -83,26 +262,11 @@ def _finished(directory: Path, config: dict[str, Any]) -> Outcome | None:
     return Outcome("skipped", str(directory), f"{directory} is done already, so nothing was run")
 
 
-def _carry_out(config: dict[str, Any], table: Table, directory: Path) -> Outcome:
-    """Fit, predict, score and write the record, whatever happens."""
-    problem = pose(config, table)
-    clock_seconds: dict[str, float] = {}
-    started = datetime.now(UTC)
-    begin = time.perf_counter()
-    draft = records.draft(config=recorded_config(config), data=describe_data(problem), started=started)
-    outputs: dict[str, Any] = {}
-    try:
-        outputs = _fit_and_score(config, problem, directory, clock_seconds)
-        status, reason, trace_back = "done", None, None
-    except Refused:
-        raise
-    except TimedOut as late:
-        status, reason, trace_back = "timeout", str(late), None
-    except Diverged as diverged:
-        status, reason, trace_back = "diverged", str(diverged), None
-    except KeyboardInterrupt:
-        status, reason, trace_back = "interrupted", "the run was interrupted", None
-    except Exception as problem_met:  # a method may fail in any way; the record keeps how
-        status, reason, trace_back = "failed", f"{type(problem_met).__name__}: {problem_met}", traceback.format_exc()
-    print(draft, status, reason, trace_back, outputs, begin)
-    return Outcome(status, str(directory), "")
+def recorded_config(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that says what was computed: the record keeps it, and its hash."""
+    kept = {key: value for key, value in config.items() if key not in configuration.EXTERNAL}
+    kept["dataset"] = {key: value for key, value in config["dataset"].items() if key in ("name", "kind", "seed", "num_rows")}
+    for group in ("protocol", "budget"):
+        kept[group] = config[group]["name"]
+    kept["method"] = {key: value for key, value in config["method"].items() if key not in ("title", "citation", "optimisers")}
+    return kept

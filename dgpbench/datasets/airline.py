@@ -43,8 +43,8 @@ def load(spec: Mapping[str, Any]) -> Table:
 def parts(spec: Mapping[str, Any]) -> list[Part]:
     """The flights' file and the planes' file."""
     return [
-        Part(sources_of(spec["sources"]), lambda copy: read_flights(copy, spec["last_month"])),
-        Part(sources_of(spec["planes"]), read_planes),
+        Part(sources_of(spec["sources"]), lambda copy: read_flights(copy, spec["last_month"]), recognisable=False),
+        Part(sources_of(spec["planes"]), read_planes, recognisable=False),
     ]
 
 

@@ -41,10 +41,16 @@ class Copy:
 
 @dataclass(frozen=True)
 class Part:
-    """One file that a data set needs: the sources that may give it, and the function that reads it or raises Damaged."""
+    """One file that a data set needs.
+
+    :param sources: that may give it
+    :param accept: reads a copy, or raises Damaged
+    :param recognisable: whether ``accept`` tells this file from any other: the content's digest is known
+    """
 
     sources: tuple[Source, ...]
     accept: Callable[[Copy], object]
+    recognisable: bool
 
 
 def obtain(name: str, sources: tuple[Source, ...], accept: Callable[[Copy], Content]) -> Content:
@@ -103,7 +109,7 @@ def _downloaded(source: Source, url: str, unreachable: list[str]) -> Iterator[Co
 
 @contextmanager
 def damage_when_unreadable() -> Iterator[None]:
-    """Turn whatever a parser raises into Damaged; a missing package, full memory or a failing disk is not the file's fault."""
+    """Turn what a parser raises into Damaged; a missing package or a failing disk is not the fault of the file."""
     try:
         yield
     except (Damaged, ImportError, MemoryError):

@@ -17,8 +17,9 @@ def load(spec: Mapping[str, Any]) -> Table:
     """The table from the package's file, or from a download where the package is missing or ships another table."""
     path = package_file(spec["package"], spec["path"])
     if path is not None and path.is_file():
+        shipped = Copy(Source("", reader=spec["reader"]), path, f"package {spec['package']}")
         try:
-            return published.read_table(spec, Copy(Source("", reader=spec["reader"]), path, f"package {spec['package']}"))
+            return published.read_table(spec, shipped)
         except Damaged:
             pass
     return published.load(spec)

@@ -47,7 +47,7 @@ def flight_table(
     files: tuple[SourceFile, ...],
     verified: str = "unverified",
 ) -> Table:
-    """Flights joined to their planes on the tail number, age = year of flight - year of building; rows with a gap dropped."""
+    """Flights joined to their planes on the tail number; age in years since building; rows with a gap dropped."""
     built = planes.dropna().drop_duplicates("tailnum").set_index("tailnum")["year"]
     flights = flights.assign(age=year - flights["tailnum"].map(built))
     A = flights[[*FEATURES, TARGET]].dropna().to_numpy(dtype=float)

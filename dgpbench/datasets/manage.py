@@ -89,34 +89,32 @@ def import_path(path: str | Path) -> list[Row]:
 
 def _imported(file: Path) -> Iterator[Row]:
     """The places that a file takes in the cache, for each data set at most one."""
+    sha256 = sha256_of(file)
     for name, spec in specs().items():
-        rows = [row for part in _parts(spec) for row in _tried(name, part, file)]
+        rows = [row for part in _parts(spec) for row in _tried(name, part, file, sha256)]
         yield from [row for row in rows if row.status == "imported"][:1] or rows[:1]
 
 
-def _tried(name: str, part: Part, file: Path) -> Iterator[Row]:
+def _tried(name: str, part: Part, file: Path, sha256: str) -> Iterator[Row]:
     """Try the sources that a file may be a copy of; a file of a known name that is damaged is worth a word."""
-    for source in sorted(with_unpacked(part.sources), key=lambda source: not _named(file, source)):
-        named = _named(file, source)
-        if not (named or _on_trial(file, source)):
-            continue
+    sources = with_unpacked(part.sources)
+    named = [source for source in sources if file.name == source.place.name or sha256 == source.sha256]
+    trial = [source for source in sources if source not in named] if part.recognisable else []
+    for source in named + [source for source in trial if _may_be(file, source)]:
         try:
             part.accept(Copy(source, file, str(file)))
         except Damaged as damage:
-            if named:
+            if source in named:
                 yield Row(name, "damaged", f"{file} {damage}")
         else:
             yield Row(name, "imported", f"{file} as {_store(file, source)}")
             return
 
 
-def _named(file: Path, source: Source) -> bool:
-    return file.name == source.place.name or (source.sha256 is not None and sha256_of(file) == source.sha256)
-
-
-def _on_trial(file: Path, source: Source) -> bool:
-    known_ending = file.suffix.lower() in TRIAL_SUFFIXES and file.stat().st_size <= TRIAL_BYTES
-    return source.recognisable and known_ending and (file.suffix.lower() == ".zip") == (source.member is not None)
+def _may_be(file: Path, source: Source) -> bool:
+    ending = file.suffix.lower()
+    small = ending in TRIAL_SUFFIXES and file.stat().st_size <= TRIAL_BYTES
+    return small and (ending == ".zip") == (source.member is not None)
 
 
 def _store(file: Path, source: Source) -> Path:
@@ -138,8 +136,8 @@ def _chosen(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     known = {name: spec for name, spec in specs().items() if spec["kind"] != "csv"}
     for name in names:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            raise Refused(f"{name} is no data set; there are {', '.join(known)}" + (f"; did you mean {close[0]}?" if close else ""))
+            meant = "".join(f"; did you mean {close}?" for close in get_close_matches(name, known, n=1))
+            raise Refused(f"{name} is no data set; there are {', '.join(known)}{meant}")
     chosen = names or [name for name, spec in known.items() if not is_at_hand(spec)]
     return {name: known[name] for name in chosen}
 

@@ -23,12 +23,13 @@ HOW = (
 
 
 def load(spec: Mapping[str, Any]) -> Table:
-    """The table of a file, known by its stem and the first 8 digits of its digest, so that no two share their results."""
+    """The table of a file, named by its stem and the first 8 digits of its digest, so that no two share results."""
     if spec.get("path") is None or spec.get("target") is None:
         raise Refused(HOW)
     path, target = Path(str(spec["path"])).expanduser(), str(spec["target"])
     frame = _without(_frame(path, spec.get("separator")), spec.get("drop"))
-    features = [name for name in frame.columns if name != _known(target, frame, "dataset.target")]
+    target = _known(target, frame, "dataset.target")
+    features = [name for name in frame.columns if name != target]
     if not features:
         raise Refused(f"{path} holds no column beside the target {target!r}: a regression needs at least one feature")
     columns = {name: _numbers(frame[name], path) for name in [*features, target]}
@@ -68,16 +69,19 @@ def _frame(path: Path, separator: str | None) -> "pd.DataFrame":
                 compression=None,
                 index_col=False,
                 skipinitialspace=True,
-                skip_blank_lines=False,
                 float_precision="round_trip",
             )
     except OSError as error:
         raise Refused(f"dataset.path={path} cannot be read: {error.strerror or error}") from error
     except (ValueError, pd.errors.ParserWarning) as error:
-        words = " ".join(str(error).split())[:160]
-        raise Refused(f"{path} is no table with a header row and columns separated by {separator!r}: {words}") from error
+        raise Refused(_no_table(path, separator, error)) from error
     frame.columns = [str(name).strip() for name in frame.columns]
     return frame
+
+
+def _no_table(path: Path, separator: str | None, error: Exception) -> str:
+    words = " ".join(str(error).split())[:160]
+    return f"{path} is no table with a header row and columns separated by {separator or 'commas'!r}: {words}"
 
 
 def _without(frame: "pd.DataFrame", drop: Any) -> "pd.DataFrame":
@@ -88,8 +92,7 @@ def _without(frame: "pd.DataFrame", drop: Any) -> "pd.DataFrame":
 def _known(name: str, frame: "pd.DataFrame", key: str) -> str:
     if name in frame.columns:
         return name
-    close = get_close_matches(name, list(frame.columns), n=1)
-    meant = f"; did you mean {close[0]!r}?" if close else ""
+    meant = "".join(f"; did you mean {close!r}?" for close in get_close_matches(name, list(frame.columns), n=1))
     raise Refused(f"{key}={name} names no column; there are {', '.join(frame.columns[:30])}{meant}")
 
 
@@ -105,8 +108,11 @@ def _numbers(column: "pd.Series", path: Path) -> np.ndarray:
     row, value = bad[0] + 1, column.iloc[bad[0]]
     place = f"column {column.name!r}, row {row} of {path}"
     if isinstance(value, str) or column.dtype == bool:
-        raise Refused(f"{place} holds the text {str(value)!r}: write numbers, or leave it out with dataset.drop=[{column.name}]")
-    raise Refused(f"{place} holds {'no number (NaN)' if np.isnan(values[bad[0]]) else 'an infinite number'}: fill or remove it")
+        raise Refused(
+            f"{place} holds the text {str(value)!r}: write numbers, or leave the column out with dataset.drop"
+        )
+    what = "no number (NaN)" if np.isnan(values[bad[0]]) else "an infinite number"
+    raise Refused(f"{place} holds {what}: fill it in or leave the row out")
 
 
 def _check_target(y: np.ndarray, target: str, path: Path) -> None:

@@ -21,7 +21,7 @@ def load(spec: Mapping[str, Any]) -> Table:
 
 def parts(spec: Mapping[str, Any]) -> list[Part]:
     """The one file that is needed."""
-    return [Part(sources_of(spec["sources"]), partial(read_table, spec))]
+    return [Part(sources_of(spec["sources"]), partial(read_table, spec), recognisable=bool(spec.get("digest_xy")))]
 
 
 def read_table(spec: Mapping[str, Any], copy: Copy) -> Table:

@@ -41,7 +41,9 @@ class Standardiser:
     dropped: tuple[str, ...]
 
     @classmethod
-    def fit(cls, X: np.ndarray, y: np.ndarray, feature_names: Sequence[str], min_deviation: float = 0.0) -> "Standardiser":
+    def fit(
+        cls, X: np.ndarray, y: np.ndarray, feature_names: Sequence[str], min_deviation: float = 0.0
+    ) -> "Standardiser":
         """Means and deviations of the training rows.
 
         :param X: [N, D] training rows, original units
@@ -52,12 +54,14 @@ class Standardiser:
         if y.min() == y.max():
             raise Refused(f"the target is {y[0]:g} in all {len(y)} training rows: there is nothing to learn")
         # The computed deviation of a constant column need not be 0 (naval's P1: 2e-16), so compare the values.
-        kept = np.flatnonzero((X.max(axis=0) > X.min(axis=0)) & (_deviation(X) > min_deviation))
+        varies = X.max(axis=0) > X.min(axis=0)
+        kept = np.flatnonzero(varies & (_deviation(X) > min_deviation) if min_deviation else varies)
         if not len(kept):
             raise Refused(f"no feature varies on the {len(y)} training rows: there is nothing to learn from")
         _check_finite([feature_names[i] for i in kept] + ["the target"], np.column_stack([X[:, kept], y]))
         dropped = tuple(name for i, name in enumerate(feature_names) if i not in kept)
-        return cls(kept, X[:, kept].mean(axis=0), _deviation(X[:, kept]), float(y.mean()), float(_deviation(y)), dropped)
+        X = X[:, kept]
+        return cls(kept, X.mean(axis=0), X.std(axis=0), float(y.mean()), float(y.std()), dropped)
 
     def transform(self, X: np.ndarray, y: np.ndarray) -> Regression:
         """Rows in standard units.

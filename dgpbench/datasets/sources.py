@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 class Source:
     """One URL at which a table's file, or an archive that holds it, was published.
 
-    :param sha256: of the file at the URL, where it was published; it says from whom a download is, and decides nothing else
+    :param sha256: of the file at the URL, where one was published; it says from whom a file is, no more
     :param member: path inside the archive, None for a plain file
     :param member_sha256: of the member; what vouches for a table whose content digest is not known
     :param reader: ``format`` and options of the function in ``readers`` that reads the file or the member

@@ -1,4 +1,4 @@
-"""The synthetic tables of METHODS Sec. 13 (Jain et al. 2021; Hernandez-Munoz 2018), drawn from a seed of their own."""
+"""The synthetic tables of Hernandez-Munoz (2018), two of them from Depeweg et al. (2018); a seed of their own."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,6 +37,6 @@ def load(spec: Mapping[str, Any]) -> Table:
     """The table of ``num_rows`` rows that the data set's own ``seed`` gives; not the seed of a run."""
     num_rows, seed = spec["num_rows"], spec["seed"]
     if not (isinstance(num_rows, int) and num_rows >= 2 and isinstance(seed, int) and seed >= 0):
-        raise Refused(f"dataset.num_rows is a whole number from 2 and dataset.seed one from 0, not {num_rows} and {seed}")
+        raise Refused(f"dataset.num_rows is a whole number from 2, dataset.seed one from 0, not {num_rows} and {seed}")
     x, y = DRAWS[spec["draw"]](np.random.Generator(np.random.PCG64(seed)), num_rows)
     return Table(spec["name"], x[:, None], y, ("x",), "y", (), "synthetic")

@@ -45,9 +45,8 @@ class Table:
         for name in ("X", "y"):
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.float64))
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1] or self.X.shape[1] != len(self.feature_names):
-            raise ValueError(
-                f"{self.name}: X {self.X.shape}, y {self.y.shape} and {len(self.feature_names)} names do not belong together"
-            )
+            sizes = f"X {self.X.shape}, y {self.y.shape} and {len(self.feature_names)} names"
+            raise ValueError(f"{self.name}: {sizes} do not belong together")
 
     @property
     def num_rows(self) -> int:

@@ -60,7 +60,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 
 def interpolation(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
-    """A random share of the rows trains. The permutation does not depend on the share: smaller training sets are nested."""
+    """A random share of the rows trains. The permutation does not depend on the share: training sets are nested."""
     fraction = task_cfg.get("train_fraction", 0.9)
     if not 0 < fraction < 1:
         raise Refused(f"task.train_fraction lies between 0 and 1, not {fraction}")
@@ -75,17 +75,19 @@ def extrapolation(table: Table, task_cfg: Mapping[str, Any], split: int, spec: M
     Lindinger et al. (2020), Sec. 4; METHODS Sec. 12.
     """
     X = table.X[table.order]  # sorted, so that the means and deviations of every copy have the same bits
-    kept = (X.max(axis=0) > X.min(axis=0)) & (X.std(axis=0) > min_deviation(task_cfg, spec))
-    if not kept.any():
-        raise Refused(f"no feature of {table.name} varies enough to extrapolate along")
-    X = (X[:, kept] - X[:, kept].mean(axis=0)) / X[:, kept].std(axis=0)
+    with np.errstate(over="ignore"):
+        deviation = X.std(axis=0)
+    kept = (X.max(axis=0) > X.min(axis=0)) & (deviation > min_deviation(task_cfg, spec))
+    if not (kept.any() and np.isfinite(deviation).all()):
+        raise Refused(f"no feature of {table.name} varies enough, within float64's range, to extrapolate along")
+    X = (X[:, kept] - X[:, kept].mean(axis=0)) / deviation[kept]
     w = _generator("extrapolation", table, split=split).standard_normal(X.shape[1])
     rows = table.order[np.argsort(X @ w, kind="stable")]
     return rows[table.num_rows // 2 :], rows[: table.num_rows // 2]
 
 
 def classic(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
-    """The splits of Hernandez-Lobato & Adams (2015), by the generator that drew them: one stream, a permutation per split."""
+    """The splits of Hernandez-Lobato & Adams (2015), from the stream that drew them, one permutation per split."""
     published = spec.get("classic")
     if not published:
         raise Refused(f"{table.name} has no published splits: take task=interpolation or task=folds")
@@ -110,7 +112,7 @@ def folds(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[s
     """One fold of k tests; one permutation serves all k, so that every row tests exactly once."""
     num_folds = task_cfg.get("num_folds", 10)
     if not isinstance(num_folds, int) or not 2 <= num_folds <= table.num_rows:
-        raise Refused(f"task.num_folds is a whole number from 2 to the {table.num_rows} rows of {table.name}, not {num_folds}")
+        raise Refused(f"task.num_folds lies between 2 and the {table.num_rows} rows of {table.name}, not {num_folds}")
     _check_range(split, num_folds, table)
     rows = table.order[_generator("folds", table).permutation(table.num_rows)]
     parts = np.array_split(rows, num_folds)

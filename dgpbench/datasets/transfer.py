@@ -48,14 +48,15 @@ def _fetch(url: str, target: Path) -> None:
 
 
 def _passing(error: Exception) -> bool:
-    """Whether trying again may help: a busy server, a slow answer, a body that ended early; not a host that is not there."""
+    """Whether trying again may help: a busy server, a slow answer, a body that ended early; not an absent host."""
     import requests
     from urllib3.exceptions import ReadTimeoutError
 
     if isinstance(error, requests.HTTPError):
         return error.response.status_code == 429 or error.response.status_code >= 500
-    slow_body = isinstance(error, requests.ConnectionError) and any(isinstance(each, ReadTimeoutError) for each in error.args)
-    return slow_body or isinstance(error, requests.ReadTimeout | requests.exceptions.ChunkedEncodingError)
+    if any(isinstance(each, ReadTimeoutError) for each in error.args):  # within the body, a plain ConnectionError
+        return True
+    return isinstance(error, requests.ReadTimeout | requests.exceptions.ChunkedEncodingError)
 
 
 def _words(error: Exception) -> str:

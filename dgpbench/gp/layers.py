@@ -11,7 +11,7 @@ class Features(NamedTuple):
     """What one layer says about its inputs h, before any posterior is chosen (METHODS Sec. 1).
 
     :param A: a_n = Lk^{-1} k(Z, h_n), [M, R, B]
-    :param residual: k(h_n, h_n) + w - a_n^T a_n, [R, B]
+    :param residual: k(h_n, h_n) + w + s2_l - a_n^T a_n, the variance of the layer's output given v, [R, B]
     :param mean: m(h_n), [T, R, B]
     """
 
@@ -32,21 +32,29 @@ class GPLayer(gpflow.Module):
     :param num_gps: T_l
     :param white_noise: w at the start (trainable), or None for a layer without it
     :param jitter: added to the diagonal of k(Z, Z)
+    :param output_noise: s2_l at the start (trainable), the noise that h^l = f^l + eps adds to the layer's outputs and
+        not to its inducing outputs (Bui et al. 2016), or None for a layer without it
     """
 
-    def __init__(self, kernel, Z, mean_function, num_gps, *, white_noise=None, jitter=1e-6):
+    def __init__(self, kernel, Z, mean_function, num_gps, *, white_noise=None, jitter=1e-6, output_noise=None):
         super().__init__(name="gp_layer")
         self.kernel = kernel
         self.Z = gpflow.Parameter(Z)
         self.mean_function = mean_function
         self.num_gps = num_gps
-        self.noise = None if white_noise is None else gpflow.Parameter(white_noise, transform=gpflow.utilities.positive())
+        self.noise = _positive(white_noise)
+        self.added_noise = _positive(output_noise)
         self.jitter = jitter
 
     @property
     def white_noise(self) -> tf.Tensor:
         """w, the variance of the layer's white noise; 0 where it has none."""
         return tf.zeros([], gpflow.default_float()) if self.noise is None else tf.convert_to_tensor(self.noise)
+
+    @property
+    def output_noise(self) -> tf.Tensor:
+        """s2_l, the variance of the noise on the layer's outputs; 0 where it has none."""
+        return tf.zeros([], gpflow.default_float()) if self.added_noise is None else tf.convert_to_tensor(self.added_noise)
 
     @check_shapes("return: [M, M]")
     def cholesky(self) -> tf.Tensor:
@@ -60,8 +68,13 @@ class GPLayer(gpflow.Module):
         R, B = tf.shape(H)[0], tf.shape(H)[1]
         rows = tf.reshape(H, [R * B, H.shape[-1]])
         A = tf.linalg.triangular_solve(Lk, self.kernel(self.Z, rows))
-        residual = self.kernel(rows, full_cov=False) + self.white_noise - tf.reduce_sum(tf.square(A), axis=0)
+        noise = self.white_noise + self.output_noise
+        residual = self.kernel(rows, full_cov=False) + noise - tf.reduce_sum(tf.square(A), axis=0)
         mean = tf.transpose(self.mean_function(rows))
         return Features(
             tf.reshape(A, [A.shape[0], R, B]), tf.reshape(residual, [R, B]), tf.reshape(mean, [self.num_gps, R, B])
         )
+
+
+def _positive(variance: float | None) -> gpflow.Parameter | None:
+    return None if variance is None else gpflow.Parameter(variance, transform=gpflow.utilities.positive())

@@ -35,6 +35,7 @@ class Architecture:
     kernel_variance: float = 1.0
     train_hidden_variance: bool = False
     white_noise: float | None = 1e-3
+    output_noise: float | None = None
     likelihood_variance: float = 0.01
     mean_function: str = "pca"
     train_inducing_inputs: bool = True
@@ -91,7 +92,8 @@ def _build_layer(a: Architecture, Z: np.ndarray, num_gps: int, W: np.ndarray | N
     gpflow.set_trainable(kernel.variance, last or a.train_hidden_variance)
     mean = gpflow.functions.Zero(num_gps) if W is None else gpflow.functions.Linear(W, np.zeros(num_gps))
     gpflow.set_trainable(mean, False)
-    layer = GPLayer(kernel, Z, mean, num_gps, white_noise=None if last else a.white_noise, jitter=a.jitter)
+    white_noise, output_noise = (None, None) if last else (a.white_noise, a.output_noise)
+    layer = GPLayer(kernel, Z, mean, num_gps, white_noise=white_noise, jitter=a.jitter, output_noise=output_noise)
     gpflow.set_trainable(layer.Z, a.train_inducing_inputs)
     return layer
 

@@ -60,9 +60,10 @@ def given(prior: DeepGP, v: list[tf.Tensor], choleskys: list[tf.Tensor], X: tf.T
         f^l | v = m(h) + a^T v + sqrt(k - a^T a) e
 
     :param v: whitened inducing outputs of each path, one [R, T_l, M] a layer
+    :param X: rows of every path, [B, D], or each path's own, [R, B, D]
     """
     hidden: list[tf.Tensor] = []
-    H = X[None]
+    H = X if X.shape.rank == 3 else X[None]
     for index, layer in enumerate(prior.layers):
         features = layer.features(H, choleskys[index])
         mean = features.mean + tf.transpose(_project(v[index], features.A), [1, 0, 2])

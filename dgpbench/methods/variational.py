@@ -164,8 +164,9 @@ class DeepPredictor:
         self.num_samples = num_samples if model.q.structure.widths[:-1] else 1
         self.diagnostics = diagnostics
         dtype = gpflow.default_float()
-        signature = [tf.TensorSpec([None, None], dtype), tf.TensorSpec([2], tf.int32), tf.TensorSpec([], tf.int64)]
-        self._moments = tf.function(self._compute_moments, input_signature=signature)
+        num_features = model.prior.layers[0].Z.shape[1]
+        signature = [tf.TensorSpec([None, num_features], dtype), tf.TensorSpec([2], tf.int32), tf.TensorSpec([], tf.int64)]
+        self._moments = tf.function(self._compute_moments, input_signature=signature, autograph=False)
 
     def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         paths = self.model.paths(X, self.num_samples, seed, chunk)

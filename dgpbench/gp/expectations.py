@@ -1,0 +1,105 @@
+"""Expectations of the squared exponential kernel under Gaussian inputs h ~ N(mu, diag v): the psi statistics.
+
+    psi0 = E k(h, h),   psi1_m = E k(h, z_m),   psi2_mk = E k(h, z_m) k(h, z_k),   c_md = E (h_d - mu_d) k(h, z_m)
+
+Reference: Hernandez-Munoz 2018, Eqs. 4.2.21-4.2.33; METHODS Sec. 7. The hot path needs psi2 [B, M, M] only contracted
+with one symmetric matrix for each GP. psi2 is symmetric, so its M (M + 1) / 2 distinct entries suffice; their
+logarithms are linear in (mu w, w, ..) and hence one GEMM; one exponential and a second GEMM finish the contraction.
+"""
+
+from functools import lru_cache
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from check_shapes import check_shapes
+
+from dgpbench.errors import Refused
+
+
+def check_kernel(kernel: gpflow.kernels.Kernel) -> None:
+    """Refuse a kernel whose psi statistics are not written here."""
+    if not isinstance(kernel, gpflow.kernels.SquaredExponential):
+        raise Refused("method.kernel must be squared_exponential for aep and fully_factorised: their psi statistics need it")
+
+
+@check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "return: [B, M]")
+def psi1(kernel: gpflow.kernels.SquaredExponential, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    """psi1_m = s^2 prod_d (1 + v_d/l_d^2)^{-1/2} exp(-(mu_d - z_md)^2 / (2 (l_d^2 + v_d)))."""
+    squares = _squared_lengthscales(kernel, Z)
+    w = 1.0 / (squares + v)
+    rows = _constant(mu, v, w, squares, 0.5)
+    # -(mu - z)^2 w / 2 = -mu^2 w / 2 + (mu w) z - (w / 2) z^2, and the first term is in the constant of the row
+    exponent = _linear([mu * w, -0.5 * w, rows], [Z, tf.square(Z), tf.ones_like(Z[:, :1])])
+    return kernel.variance * tf.exp(exponent)
+
+
+@check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "Q: [T, M, M]", "return: [B, T]")
+def psi2_contracted(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor, Q: tf.Tensor) -> tf.Tensor:
+    """sum_mk psi2_mk Q_t,mk for symmetric Q_t, without psi2's second triangle."""
+    M = Z.shape[0]
+    first, second = _pairs(M)
+    twice = tf.constant(np.where(first == second, 1.0, 2.0), Q.dtype)
+    packed = tf.gather(tf.transpose(tf.reshape(Q, [-1, M * M])), first * M + second) * twice[:, None]
+    return tf.square(kernel.variance) * (_packed_psi2(kernel, Z, mu, v) @ packed)
+
+
+@check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "return: [B, M, M]")
+def psi2(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    """psi2 in full, for tests: s^4 prod_d (1 + 2 v_d/l_d^2)^{-1/2} exp(-(z_md - z_kd)^2/(4 l_d^2) - ..)."""
+    M = Z.shape[0]
+    first, second = _pairs(M)
+    place = np.zeros([M, M], int)
+    place[first, second] = place[second, first] = np.arange(len(first))
+    return tf.square(kernel.variance) * tf.gather(_packed_psi2(kernel, Z, mu, v), place, axis=1)
+
+
+@check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "psi1: [B, M]", "b: [T, M]", "W: [D, T]", "return: [B, T]")
+def cross_contracted(kernel, Z, mu, v, psi1: tf.Tensor, b: tf.Tensor, W: tf.Tensor) -> tf.Tensor:
+    """b_t^T c w_t, with c_md = psi1_m v_d (z_md - mu_d) / (l_d^2 + v_d), without c's [B, M, D].
+
+    sum_d w_dt r_d (sum_m psi1_m b_tm z_md - mu_d sum_m psi1_m b_tm),   r_d = v_d / (l_d^2 + v_d)
+    """
+    M, D = Z.shape
+    r = v / (_squared_lengthscales(kernel, Z) + v)
+    weighted = tf.reshape(tf.transpose(b)[:, :, None] * Z[:, None, :], [M, -1])
+    first = tf.reshape(psi1 @ weighted, [-1, b.shape[0], D])
+    second = tf.matmul(psi1, b, transpose_b=True)
+    return tf.reduce_sum(first * r[:, None, :] * tf.transpose(W), axis=-1) - second * ((r * mu) @ W)
+
+
+def _packed_psi2(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    """psi2 / s^4 for the pairs m <= k, [B, M (M + 1) / 2].
+
+    With z+ = z_m + z_k, z- = z_m - z_k and w = 1 / (l^2 + 2 v) the exponent is a sum over d of
+    -1/2 log(1 + 2 v/l^2) - mu^2 w + (mu w) z+ - (w / 4) z+^2 - z-^2 / (4 l^2).
+    """
+    squares = _squared_lengthscales(kernel, Z)
+    w = 1.0 / (squares + 2.0 * v)
+    first, second = _pairs(Z.shape[0])
+    Z_first, Z_second = tf.gather(Z, first), tf.gather(Z, second)
+    total, apart = Z_first + Z_second, tf.reduce_sum(tf.square(Z_first - Z_second) / (-4.0 * squares), -1, keepdims=True)
+    rows = _constant(mu, 2.0 * v, w, squares, 1.0)
+    ones = tf.ones_like(apart), tf.ones_like(rows)
+    return tf.exp(_linear([mu * w, -0.25 * w, rows, ones[1]], [total, tf.square(total), ones[0], apart]))
+
+
+def _constant(mu: tf.Tensor, v: tf.Tensor, w: tf.Tensor, squares: tf.Tensor, power: float) -> tf.Tensor:
+    """What the exponent of a row has whatever the inducing input, sum_d -1/2 log(1 + v/l^2) - power mu^2 w, [B, 1]."""
+    return tf.reduce_sum(-0.5 * tf.math.log1p(v / squares) - power * tf.square(mu) * w, axis=-1, keepdims=True)
+
+
+def _linear(rows: list[tf.Tensor], columns: list[tf.Tensor]) -> tf.Tensor:
+    """sum_i rows_i columns_i^T as one GEMM."""
+    return tf.matmul(tf.concat(rows, axis=-1), tf.concat(columns, axis=-1), transpose_b=True)
+
+
+def _squared_lengthscales(kernel, Z: tf.Tensor) -> tf.Tensor:
+    """l_d^2, [D], also where one lengthscale serves all dimensions."""
+    return tf.broadcast_to(tf.square(tf.convert_to_tensor(kernel.lengthscales)), [Z.shape[1]])
+
+
+@lru_cache(maxsize=8)
+def _pairs(M: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs m <= k, two arrays of M (M + 1) / 2 numbers."""
+    return np.triu_indices(M)

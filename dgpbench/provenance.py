@@ -1,0 +1,75 @@
+"""Where a number came from: the code, the packages and the machine, without names of hosts, users or folders."""
+
+import os
+import platform
+import subprocess
+import sys
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("tensorflow", "tensorflow-probability", "gpflow", "numpy", "scipy", "hydra-core")
+SOURCE = Path(__file__).resolve().parents[1]
+
+
+@cache  # the state when the code was imported, not when a later run of a sweep asks
+def git_state(source: Path = SOURCE) -> dict[str, Any] | None:
+    """The commit of the code, and whether code or configuration differ from it; None outside a checkout.
+
+    A wheel inside some other repository's environment is outside: only the top of a checkout counts.
+    """
+    top = _git(source, "rev-parse", "--show-toplevel")
+    commit = _git(source, "rev-parse", "HEAD")
+    if top is None or commit is None or Path(top).resolve() != source.resolve():
+        return None
+    changes = _git(source, "status", "--porcelain", "--", "dgpbench", "conf", "pyproject.toml")
+    return {"commit": commit, "dirty": changes != ""}
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    # Without optional locks, parallel runs do not wait for, or fail on, one another's refresh of git's index.
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
+
+
+def versions() -> dict[str, str | None]:
+    """The versions of this package, Python and what the numbers depend on; None for what is not installed."""
+    from dgpbench import __version__
+
+    return {"dgpbench": __version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def host(threads: int | None = None) -> dict[str, Any]:
+    """The machine: processor, cores that this process may use, memory in bytes, threads of this run, platform."""
+    import psutil
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "cpu": cpu_model(),
+        "cores": cores,
+        "memory": psutil.virtual_memory().total,
+        "threads": threads,
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+
+
+def cpu_model(listing: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name as Linux lists it, or what Python knows elsewhere."""
+    if sys.platform == "linux" and listing.exists():
+        for line in listing.read_text(errors="replace").splitlines():
+            if line.lower().startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

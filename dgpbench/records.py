@@ -1,0 +1,389 @@
+"""Records of runs: the identity that names a run's directory, and files that are whole or not there at all.
+
+    results/runs/<task>/<dataset>/<method>-L<layers>/<protocol>-<budget>/split<k>-seed<s>[+key=value,...]/
+        record.json  points.parquet  trace.parquet  posterior.npz
+
+``record.json`` is put in place last and holds size and sha256 of the others: where it exists, the run is complete.
+"""
+
+import errno
+import hashlib
+import io
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+from urllib.parse import quote
+
+from dgpbench.errors import Refused
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+SCHEMA = 1
+STATUSES = ("done", "failed", "diverged", "interrupted", "timeout")
+RECORD, POINTS, TRACE, POSTERIOR = "record.json", "points.parquet", "trace.parquet", "posterior.npz"
+MAX_COMPONENT_BYTES = 150  # file systems take 255, and temporary names need room
+CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+class Record(TypedDict):
+    """Everything about a run but its arrays. Times are ISO 8601 in UTC; seconds and scores are finite numbers.
+
+    ``schema`` and ``files`` are filled in by ``write_run``. Numbers that are not finite are refused, but for ``config``
+    and ``identity``, where they become the strings nan, inf and -inf, and ``notes``, where they become null.
+    """
+
+    schema: int
+    status: str  # one of STATUSES
+    reason: str | None  # one sentence, for every status but done
+    traceback: str | None
+    identity: dict[str, Any]  # the arguments of identity_directory but results_dir, overrides in full
+    scores: dict[str, float]  # metric -> score, original units
+    seconds: dict[str, float]  # tracing, training, prediction, total
+    iterations: int | None
+    config: dict[str, Any]  # resolved
+    config_hash: str
+    data: dict[str, Any]  # name, n, d, n_train, n_test, digest_xy, digest_xy_ordered, files, verified, dropped
+    git: dict[str, Any] | None  # commit, dirty
+    versions: dict[str, str | None]
+    host: dict[str, Any]
+    started: str
+    finished: str
+    notes: list[Any]  # what the method has to say about its fit
+    files: dict[str, dict[str, Any]]  # name -> bytes, sha256
+
+
+# Identity: from the choices of a run to the name of its directory ----------------------------------------------------
+
+
+def identity_directory(
+    results_dir: str | os.PathLike,
+    *,
+    task: str,
+    dataset: str,
+    method: str,
+    num_layers: int,
+    protocol: str,
+    budget: str,
+    split: int,
+    seed: int,
+    overrides: Mapping[str, object],
+) -> Path:
+    """The directory of a run; two runs share it if and only if all of this is equal, names and values.
+
+    The order of ``overrides`` and the way a number is written (1e-3, 0.001) do not matter.
+    """
+    components = [task, dataset, f"{method}-L{num_layers}", f"{_safe(protocol)}-{_safe(budget, more='-')}"]
+    safe = [*map(_component, components[:3]), _shortened(components[3])]
+    return Path(results_dir, "runs", *safe, _last_component(f"split{split}-seed{seed}", overrides))
+
+
+def _last_component(base: str, overrides: Mapping[str, object]) -> str:
+    pairs = sorted(f"{_safe(key)}={_safe(canonical(value))}" for key, value in overrides.items())
+    text = ",".join(pairs)
+    if not text:
+        return base
+    return f"{base}+{text}" if len(f"{base}+{text}") <= MAX_COMPONENT_BYTES else f"{base}+{_digest(text)}"
+
+
+def _component(text: str) -> str:
+    return _shortened(_safe(str(text)))
+
+
+def _shortened(safe: str) -> str:
+    return safe if len(safe) <= MAX_COMPONENT_BYTES else f"{safe[: MAX_COMPONENT_BYTES // 2]}+{_digest(safe)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _safe(text: str, more: str = "") -> str:
+    """Percent-escape all but letters, digits and ``_ . - ~``, a leading dot (``..`` is a folder) and ``more``."""
+    escaped = quote(text, safe="")
+    for character in more:
+        escaped = escaped.replace(character, f"%{ord(character):02X}")
+    return f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped
+
+
+def canonical(value: object) -> str:
+    """One text for each value: 0.001 for 1e-3 and '1e-3', 20 for 20.0, true, null, [1,2] without spaces."""
+    value = _plain(value, str)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value, parse_constant=str)
+        except ValueError:
+            return value
+    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":")) if not isinstance(value, str) else value
+
+
+def _whole(value: Any) -> Any:
+    """Floats without a fraction as integers, at any depth."""
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def config_hash(config: Mapping[str, Any]) -> str:
+    """sha256 of a configuration's canonical JSON; leave out what does not change a result (results_dir, num_threads)."""
+    text = json.dumps(_plain(config, str), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def write_run(
+    directory: str | os.PathLike,
+    record: Mapping[str, Any],
+    points: "pd.DataFrame | None" = None,
+    trace: "pd.DataFrame | None" = None,
+    posterior: "Mapping[str, np.ndarray] | None" = None,
+) -> Path:
+    """Write a run's files so that its record, whenever it exists, belongs to exactly the files beside it.
+
+    All are first written to a folder beside them; then an older record is removed, the others moved, the record last.
+
+    :raises Refused: when the disk is full or read-only; the older record, if any, is untouched
+    :raises ValueError: when the record holds a number that is not finite
+    """
+    directory = Path(directory)
+    contents = _contents(points, trace, posterior)
+    files = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
+    contents[RECORD] = _encode({**record, "schema": SCHEMA, "files": files})
+    with refusing_unwritable(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        for leftover in directory.glob(".partial-*"):  # of a run that was killed while it wrote
+            shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".partial-", ignore_cleanup_errors=True) as staged:
+            for name, data in contents.items():
+                _write_whole(Path(staged, name), data)
+            _publish(Path(staged), directory, contents)
+    return directory / RECORD
+
+
+def _contents(points, trace, posterior) -> dict[str, bytes]:
+    """The bytes of each file that there is, in memory: what is hashed is then what is written."""
+    frames = {POINTS: points, TRACE: trace}
+    contents = {name: frame.to_parquet(None, index=False) for name, frame in frames.items() if frame is not None}
+    if posterior is not None:
+        contents[POSTERIOR] = _npz(posterior)
+    return contents
+
+
+def _npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
+    import numpy as np
+
+    arrays = {name: np.asarray(array) for name, array in arrays.items()}
+    if objects := [name for name, array in arrays.items() if array.dtype.hasobject]:
+        raise ValueError(f"posterior arrays must be numeric, and {objects[0]} is not: it would be pickled")
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _publish(staged: Path, directory: Path, names: Mapping[str, bytes]) -> None:
+    (directory / RECORD).unlink(missing_ok=True)
+    for name in (POINTS, TRACE, POSTERIOR, RECORD):  # the record last
+        if name in names:
+            os.replace(staged / name, directory / name)
+        else:
+            (directory / name).unlink(missing_ok=True)
+    _sync(directory)
+
+
+def _sync(directory: Path) -> None:
+    """Make the moves themselves last through a loss of power."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _encode(record: Mapping[str, Any]) -> bytes:
+    if record["status"] not in STATUSES:
+        raise ValueError(f"a record's status is one of {', '.join(STATUSES)}, not {record['status']!r}")
+    if missing := Record.__required_keys__ - set(record):
+        raise ValueError(f"the record lacks {', '.join(sorted(missing))}")
+    lenient = {"config": str, "identity": str, "notes": lambda number: None}
+    plain = {key: _plain(value, lenient.get(key, _refuse(key))) for key, value in record.items()}
+    return (json.dumps(plain, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _refuse(key: str):
+    def refuse(number: float) -> None:
+        raise ValueError(f"the record's {key} holds {number}; numbers in a record are finite")
+
+    return refuse
+
+
+def _plain(value: Any, non_finite) -> Any:
+    """Value as JSON has it: NumPy's numbers and arrays, tuples, mappings and paths become plain ones."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each, non_finite) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(each, non_finite) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return non_finite(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+@contextmanager
+def refusing_unwritable(target: str | os.PathLike) -> Iterator[None]:
+    """Turn a full, read-only or forbidden disk into one sentence."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno not in CANNOT_WRITE:
+            raise
+        why = os.strerror(problem.errno)
+        raise Refused(
+            f"{target} cannot be written ({why}; {_room(Path(target))} free there); make room, or choose another "
+            "folder with results_dir=FOLDER"
+        ) from problem
+
+
+def _room(target: Path) -> str:
+    existing = next((folder for folder in (target, *target.absolute().parents) if folder.exists()), Path("/"))
+    return f"{shutil.disk_usage(existing).free / 2**20:,.0f} MiB"
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def read_record(path: str | os.PathLike) -> Record:
+    """The record in a file, or in a run's directory.
+
+    :raises ValueError: when the file is truncated, damaged or something else's, or of a later dgpbench
+    """
+    path = Path(path)
+    path = path / RECORD if path.is_dir() else path
+    try:
+        record = json.loads(path.read_bytes(), parse_constant=_not_json)
+    except ValueError as problem:
+        raise ValueError(f"{path} is truncated or damaged: {problem}") from None
+    if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
+        raise ValueError(f"{path} is not a record of dgpbench")
+    if record["schema"] > SCHEMA:
+        raise ValueError(f"{path} has schema {record['schema']}, of a later dgpbench; this one reads up to {SCHEMA}")
+    if missing := Record.__required_keys__ - set(record):
+        raise ValueError(f"{path} is not a record of dgpbench: it lacks {', '.join(sorted(missing))}")
+    return record  # type: ignore[return-value]
+
+
+def _not_json(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def read_if_present(directory: str | os.PathLike) -> Record | None:
+    """The record of a run, or None where there is none or a damaged one: in both cases the run is still to do."""
+    try:
+        return read_record(Path(directory, RECORD))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def find_records(results_dir: str | os.PathLike) -> Iterator[tuple[Path, Record | ValueError]]:
+    """Every record below ``results_dir``, in order of path, or in its place the problem with it."""
+    for path in _record_files(os.path.join(results_dir, "runs")):
+        try:
+            yield Path(path), read_record(path)
+        except (ValueError, OSError) as problem:
+            yield Path(path), problem if isinstance(problem, ValueError) else ValueError(f"{path}: {problem}")
+
+
+def _record_files(folder: str) -> Iterator[str]:
+    if not os.path.isdir(folder):
+        return
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    records = [entry.path for entry in found if entry.name == RECORD]
+    if records:  # a run holds no other run; its checkpoints need not be searched
+        yield records[0]
+        return
+    for entry in found:
+        if entry.is_dir() and not entry.name.startswith("."):
+            yield from _record_files(entry.path)
+
+
+def verify_run(directory: str | os.PathLike) -> list[str]:
+    """What is wrong with a run's files, one sentence each; an empty list when they are whole."""
+    directory = Path(directory)
+    try:
+        record = read_record(directory / RECORD)
+    except FileNotFoundError:
+        return [f"{directory} has no {RECORD}"]
+    except ValueError as problem:
+        return [str(problem)]
+    problems = [_problem(directory / name, stored) for name, stored in sorted(record["files"].items())]
+    unknown = [name for name in (POINTS, TRACE, POSTERIOR) if name not in record["files"] and (directory / name).exists()]
+    problems += [f"{directory / name} is not mentioned in its record" for name in unknown]
+    if identity_directory("", **record["identity"]).parts[1:] != directory.absolute().parts[-5:]:
+        problems.append(f"{directory} holds the record of another run")
+    return [problem for problem in problems if problem]
+
+
+def _problem(path: Path, stored: Mapping[str, Any]) -> str | None:
+    if not path.exists():
+        return f"{path} is missing"
+    if path.stat().st_size != stored["bytes"]:
+        return f"{path} is {path.stat().st_size} bytes long instead of {stored['bytes']}"
+    if hashlib.sha256(path.read_bytes()).hexdigest() != stored["sha256"]:
+        return f"{path} has other contents than its record says"
+    return None
+
+
+def read_posterior(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
+    """The posterior's arrays by name; pickled objects are refused."""
+    import numpy as np
+
+    with np.load(Path(directory, POSTERIOR), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+# Locks ----------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def lock(directory: str | os.PathLike, timeout: float = -1) -> Iterator[None]:
+    """Hold a run for one process: whoever waits finds, when it is let in, what the other has written.
+
+    The lock is freed when its process ends, however it ends.
+
+    :param directory: as ``identity_directory`` gave it
+    :param timeout: seconds to wait, for ever if negative
+    :raises filelock.Timeout: when another process holds the run for longer than ``timeout``
+    """
+    from filelock import FileLock
+
+    run = Path(directory).absolute()
+    if len(run.parts) < 7 or run.parts[-6] != "runs":
+        raise ValueError(f"{directory} is not the directory of a run")
+    path = run.parents[5] / ".locks" / f"{_digest('/'.join(run.parts[-5:]))}.lock"
+    with refusing_unwritable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = FileLock(path, timeout=timeout)
+        held.acquire()
+    try:
+        yield
+    finally:
+        held.release()

@@ -1,0 +1,38 @@
+"""One run in words: the score table and the few facts that a user wants at once."""
+
+from pathlib import Path
+from typing import Any
+
+# Unit and direction of each score stand in dgpbench.metrics; a table of words needs no import of the heavier module.
+
+
+def of_run(record: dict[str, Any], directory: Path) -> str:
+    """The score table of a finished run, or the sentence that says how it ended."""
+    if record["status"] != "done":
+        return f"{directory} {record['status']}: {record['reason']}"
+    return "\n".join([_title(record), *_score_lines(record["scores"]), _facts(record), f"record: {directory}"])
+
+
+def _title(record: dict[str, Any]) -> str:
+    who, data = record["identity"], record["data"]
+    return (
+        f"{who['method']} (L = {who['num_layers']}) on {who['dataset']}, {who['task']} split {who['split']}: "
+        f"{data['n_train']} training rows, {data['n_test']} test rows, {who['protocol']}-{who['budget']}"
+    )
+
+
+def _score_lines(scores: dict[str, float]) -> list[str]:
+    from dgpbench.metrics import METRICS
+
+    lines = []
+    for name, value in scores.items():
+        metric = METRICS[name]
+        better = f"nearer to {metric.target:g}" if metric.target is not None else f"{metric.direction} is better"
+        lines.append(f"  {name:<18}{value:>12.4f}  {metric.unit}, {better}")
+    return lines
+
+
+def _facts(record: dict[str, Any]) -> str:
+    seconds = {name: value for name, value in record["seconds"].items() if value is not None}
+    timing = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
+    return f"  {record['iterations']} iterations; {timing}"

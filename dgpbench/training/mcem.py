@@ -1,0 +1,178 @@
+"""Moving-window Monte Carlo EM: sampler steps and gradient steps in turn, in one graph (Havasi et al. 2018, Sec. 4)."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from dgpbench.errors import Diverged
+from dgpbench.training.clock import Clock
+from dgpbench.training.loops import RECORD_EVERY
+from dgpbench.training.minibatches import Minibatches
+from dgpbench.training.sghmc import MovingWindow, Sampler
+
+LogJoint = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Counts of steps; configuration gives them as shares of max_iterations, so that a smaller budget scales them.
+
+    :param max_iterations: sampler steps, each with one gradient step of the parameters
+    :param burn_in: of these, the first ones, during which the preconditioner adapts
+    :param thinning: sampler steps between two collected samples, after max_iterations
+    :param num_samples: collected samples
+    """
+
+    max_iterations: int
+    burn_in: int
+    thinning: int
+    num_samples: int
+
+    @property
+    def total(self) -> int:
+        """All sampler steps."""
+        return self.max_iterations + self.thinning * self.num_samples
+
+    def segments(self) -> Iterator[tuple[int, int]]:
+        """(first step, number of steps) of each graph call of training, cut where the burn-in's halves end."""
+        edges = {0, self.burn_in // 2, self.burn_in, self.max_iterations}
+        starts = sorted(edges | set(range(0, self.max_iterations, RECORD_EVERY)))
+        yield from ((start, stop - start) for start, stop in zip(starts, starts[1:], strict=False))
+
+
+class Chain:
+    """One chain and the parameters it shares its steps with; everything happens on the device.
+
+    :param log_joint: (v [K, P], X, y, seed, step) -> -U for each particle, [K]
+    :param sampler: a sampler with one chain
+    :param window: its last positions
+    :param variables: kernel, likelihood and inducing inputs
+    :param optimiser: takes one step on -log p(y, v) at a v drawn from the window, for each sampler step
+    :param data: X [N, D], y [N]
+    :param seed: of paths, momenta and draws from the window
+    """
+
+    def __init__(self, log_joint: LogJoint, sampler: Sampler, window: MovingWindow, variables, optimiser, data, batches: Minibatches, seed):
+        self.log_joint, self.sampler, self.window = log_joint, sampler, window
+        self.variables, self.optimiser = list(variables), optimiser
+        self.X, self.y = (tf.constant(values) for values in data)
+        self.batches, self.seed = batches, seed
+        optimiser._create_all_weights(self.variables)
+        self._compiled: dict[tuple[bool, bool], Callable] = {}
+
+    def advance(self, first_step: int, num_steps: int, clock: Clock, *, adapt: bool, learn: bool, weight: float) -> float:
+        """Some steps in one graph call; the mean of -U over them.
+
+        :raises Diverged: when it is not finite
+        """
+        per_step = 2 if learn else 1  # minibatches: the sampler's and the optimiser's
+        rows = self.batches.rows(per_step * first_step, per_step * num_steps).reshape(num_steps, per_step, -1)
+        step = self._compiled.get((adapt, learn))
+        if step is None:
+            step = self._compiled[adapt, learn] = clock.tracing(lambda: self._compile(adapt, learn))
+        start, weight = tf.constant(first_step, tf.int64), tf.constant(weight, self.X.dtype)
+        value = float(clock.training(lambda: step(start, tf.constant(rows), weight)))
+        if not math.isfinite(value):
+            raise Diverged(f"the log joint became {value} by step {first_step + num_steps}")
+        return value
+
+    def _compile(self, adapt: bool, learn: bool):
+        signature = [
+            tf.TensorSpec([], tf.int64),
+            tf.TensorSpec([None, 2 if learn else 1, self.batches.batch_size], tf.int64),
+            tf.TensorSpec([], self.X.dtype),
+        ]
+        sample = tf.autograph.experimental.do_not_convert(self._sample)
+        maximise = tf.autograph.experimental.do_not_convert(self._maximise)
+
+        @tf.function(input_signature=signature)
+        def several(first_step, rows, weight):
+            total = tf.zeros([], self.X.dtype)
+            for index in tf.range(tf.shape(rows)[0]):
+                step = first_step + tf.cast(index, tf.int64)
+                total += sample(step, rows[index, 0], adapt, weight)
+                if learn:
+                    maximise(step, rows[index, 1])
+            return total / tf.cast(tf.shape(rows)[0], total.dtype)
+
+        return several.get_concrete_function()
+
+    def _sample(self, step, rows, adapt: bool, weight) -> tf.Tensor:
+        seeds = self._seeds(step, 2)
+        v = tf.identity(self.sampler.position)
+        value, gradient, noise = self._gradient(v, rows, seeds[0], step)
+        normals = tf.random.stateless_normal(tf.shape(v), seeds[1], v.dtype)
+        self.sampler.accumulate(gradient, noise, weight)
+        self.sampler.step(gradient, normals, adapt=adapt)
+        self.window.push(step, self.sampler.position[0])
+        return value
+
+    def _gradient(self, v, rows, seed, step):
+        """-U, dU/dv / N and, where the noise is to be corrected, an estimate of Var[grad] from the batch's two halves.
+
+        Rows are drawn without replacement, so with n rows of N and halves' gradients g1, g2 the variance of their mean
+        is (1 - n/N) E[(g1 - g2)^2] / 4 (the noise of the paths, at depth 2 and more, is shrunk with it).
+        """
+        N, B = self.batches.num_rows, self.batches.batch_size
+        halves = 2 if self.sampler.settings.noise == "corrected" and 1 < B < N else 1
+        rows = rows[: B // halves * halves]
+        X, y = (tf.reshape(tf.gather(values, rows), [halves, B // halves, *values.shape[1:]]) for values in (self.X, self.y))
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            copies = tf.tile(v, [halves, 1])
+            tape.watch(copies)
+            value = self.log_joint(copies, X, y, seed, step)
+            potential = -value / N
+        gradients = tape.gradient(potential, copies)
+        gradient = tf.reduce_mean(gradients, axis=0, keepdims=True)
+        noise = tf.zeros_like(gradient)
+        if halves == 2:
+            noise = (1.0 - B / N) * tf.square(gradients[:1] - gradients[1:]) / 4.0
+        return tf.reduce_mean(value), gradient, noise
+
+    def _maximise(self, step, rows) -> None:
+        seeds = self._seeds(step, 4)[2:]
+        v = self.window.draw(step, seeds[0])[None]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self.variables)
+            loss = -self.log_joint(v, tf.gather(self.X, rows), tf.gather(self.y, rows), seeds[1], step)
+        self.optimiser.apply_gradients(zip(tape.gradient(loss, self.variables), self.variables, strict=True))
+
+    def _seeds(self, step, count: int) -> list[tf.Tensor]:
+        at_step = tf.random.experimental.stateless_fold_in(self.seed, tf.cast(step, tf.int32))
+        return [tf.random.experimental.stateless_fold_in(at_step, index) for index in range(count)]
+
+
+def train(chain: Chain, schedule: Schedule, clock: Clock) -> int:
+    """Burn in and learn the parameters; then the preconditioner is frozen. Returns the steps taken."""
+    taken, frozen = 0, False
+    for start, count in schedule.segments():
+        adapt = start < schedule.burn_in
+        if not adapt and not frozen:
+            chain.sampler.freeze()
+            frozen = True
+        weight = float(adapt and start >= schedule.burn_in // 2)
+        value = chain.advance(start, count, clock, adapt=adapt, learn=True, weight=weight)
+        taken = start + count
+        clock.record(taken, value, None, schedule.total)
+        if clock.spent:
+            break
+    if not frozen:
+        chain.sampler.freeze()
+    return taken
+
+
+def collect(chain: Chain, schedule: Schedule, first_step: int, clock: Clock) -> np.ndarray:
+    """Samples of v, ``thinning`` steps apart, under fixed parameters and preconditioner, [S, P].
+
+    Collected even when the time for training is used up: without samples there is nothing to predict with.
+    """
+    samples = []
+    for index in range(schedule.num_samples):
+        start = first_step + index * schedule.thinning
+        value = chain.advance(start, schedule.thinning, clock, adapt=False, learn=False, weight=0.0)
+        samples.append(chain.sampler.position.numpy()[0])
+        clock.record(start + schedule.thinning, value, None, schedule.total)
+    return np.stack(samples)
