@@ -3,6 +3,7 @@
 The file names in conf/ are the registry: no second list of methods, data sets or protocols exists in Python.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -45,19 +46,22 @@ def register_resolvers() -> None:
 
 
 def _published(key: str, default: Any, *, _root_: Any) -> Any:
-    """The budget's value, else the protocol's for this method, else the protocol's, else the default."""
-    own = (_root_.protocol.get("methods") or {}).get(_root_.method.name) or {}
-    for source in (_root_.budget.settings, own, _root_.protocol.settings):
+    """The budget's value, else the protocol's for this data set, for this method, for all, else the default."""
+    protocol = _root_.protocol
+    on_data = (protocol.get("datasets") or {}).get(_root_.dataset.get("name")) or {}
+    own = (protocol.get("methods") or {}).get(_root_.method.name) or {}
+    for source in (_root_.budget.settings, on_data, own, protocol.settings):
         if key in source:
             return source[key]
     return default
 
 
-def _scheduled(key: str, default: int, *, _root_: Any) -> int:
-    """A count of the schedule: the budget's own, else the published one times the budget's share."""
+def _scheduled(key: str, default: int | None, *, _root_: Any) -> int | None:
+    """A count of the schedule: the budget's own, else the published one times the budget's share; null stays null."""
     if key in _root_.budget.settings:
         return _root_.budget.settings[key]
-    return max(1, round(_published(key, default, _root_=_root_) * _root_.budget.schedule))
+    count = _published(key, default, _root_=_root_)
+    return None if count is None else max(1, round(count * _root_.budget.schedule))
 
 
 def _capped(key: str, default: int, *, _root_: Any) -> int:
@@ -124,8 +128,20 @@ def _check_compatible(config: dict[str, Any]) -> None:
             f"optimiser={training['optimiser']} cannot train {method['name']}; "
             f"use optimiser={' or optimiser='.join(method['optimisers'])}"
         )
+    if training["max_iterations"] is None and training.get("epochs") is None:
+        raise Refused("training.max_iterations and training.epochs are both null; one of them must say when to stop")
     if method.get("blocks_file"):
         method["blocks"], method["blocks_file"] = _read_blocks(method["blocks_file"]), None
+
+
+def with_iterations(training: Mapping[str, Any], num_rows: int) -> dict[str, Any]:
+    """The training settings with ``max_iterations`` as a number; where it is null, that of ``epochs`` over the rows.
+
+    :param num_rows: training rows, N; an epoch is ceil(N / B) iterations
+    """
+    if training["max_iterations"] is not None:
+        return dict(training)
+    return {**training, "max_iterations": training["epochs"] * math.ceil(num_rows / training["batch_size"])}
 
 
 def _read_blocks(path: str) -> list[Any]:

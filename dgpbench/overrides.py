@@ -53,6 +53,17 @@ def check_overrides(overrides: Sequence[str], *, multirun: bool) -> None:
         _check_composed(combination)
 
 
+def parse_known(texts: Iterable[str]) -> list[Any]:
+    """Overrides as Hydra parses them, sweeps included; their keys are known, and nothing is composed.
+
+    :raises Refused: for another grammar, an unknown key or an unknown choice
+    """
+    parsed = [_parse(text) for text in texts]
+    for override in parsed:
+        _check_key(override)
+    return parsed
+
+
 def _parse(text: str) -> Any:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException

@@ -214,7 +214,7 @@ def _fit_and_score(config: dict[str, Any], problem: Problem, results: Results) -
     with progress(f"{config['method']['name']} on {problem.table.name}", shown=config["progress"]) as report:
         limit = None if minutes is None else 60 * minutes
         results.clock = Clock(config["training"].get("max_seconds"), limit, report)
-        choices = Choices(config["method"], config["training"], config["prediction"])
+        choices = Choices(_sized(config["method"], problem.train), config["training"], config["prediction"])
         predictor = fit(_as_precision(problem.train, config["precision"]), choices, seeds, results.clock)
     results.diagnostics = predictor.diagnostics
     begin = time.perf_counter()
@@ -225,6 +225,11 @@ def _fit_and_score(config: dict[str, Any], problem: Problem, results: Results) -
     results.posterior = predictor.posterior()
     results.points = metrics.points(mixture, targets, problem.test.X, problem.train.X, problem.split.test)
     results.scores = metrics.scores(mixture, targets)
+
+
+def _sized(method: dict[str, Any], train: Regression) -> dict[str, Any]:
+    """The method's settings with a width of 'inputs' made a number: min(30, D), as the papers have it."""
+    return method | {"width": min(30, train.X.shape[1])} if method.get("width") == "inputs" else method
 
 
 def _as_precision(data: Regression, precision: str) -> Regression:
@@ -265,7 +270,7 @@ def _finished(directory: Path, config: dict[str, Any]) -> Outcome | None:
 def recorded_config(config: dict[str, Any]) -> dict[str, Any]:
     """The part of a configuration that says what was computed: the record keeps it, and its hash."""
     kept = {key: value for key, value in config.items() if key not in configuration.EXTERNAL}
-    kept["dataset"] = {key: value for key, value in config["dataset"].items() if key in ("name", "kind", "seed", "num_rows")}
+    kept["dataset"] = {key: value for key, value in config["dataset"].items() if key in ("name", "kind", "target", "seed", "num_rows")}
     for group in ("protocol", "budget"):
         kept[group] = config[group]["name"]
     kept["method"] = {key: value for key, value in config["method"].items() if key not in ("title", "citation", "optimisers")}

@@ -44,7 +44,7 @@ def run_chains(prior, X, y, settings, burn_in, num_steps, chains=64, thin=10):
             tape.watch(v)
             potential = -log_joint(prior, v, X, y, N, []) / N
         gradient = tape.gradient(potential, v)
-        normals = tf.random.stateless_normal(tf.shape(v), [7, tf.cast(index, tf.int32)], tf.float64)
+        normals = tf.random.stateless_normal(tf.shape(v), tf.stack([7, index]), dtype=tf.float64)
         sampler.accumulate(gradient, tf.zeros_like(gradient), weight)
         sampler.step(gradient, normals, adapt=adapt)
 
@@ -136,10 +136,11 @@ def test_corrected_noise_takes_off_the_variance_of_the_gradient_and_never_goes_b
 def test_the_estimate_of_the_gradients_variance_is_that_of_minibatches_drawn_without_replacement():
     chain, rows = toy_chain(method={"noise": "corrected"}, training={"batch_size": 10})
     v, seed = tf.constant(np.random.default_rng(0).normal(size=(1, small.M))), tf.constant([1, 2])
+    compiled = tf.function(lambda batch: chain._gradient(v, batch, seed, tf.constant(0, tf.int64)), autograph=False)
     gradients, estimates = [], []
     for draw in range(2000):
         batch = np.random.default_rng(draw).permutation(len(rows.X))[:10]
-        _, gradient, estimate = chain._gradient(v, tf.constant(batch), seed, tf.constant(0, tf.int64))
+        _, gradient, estimate = compiled(tf.constant(batch))
         gradients.append(gradient.numpy()[0])
         estimates.append(estimate.numpy()[0])
     np.testing.assert_allclose(np.mean(estimates, axis=0), np.var(gradients, axis=0), rtol=0.15)
@@ -182,8 +183,7 @@ def toy_chain(num_layers=1, method=None, training=None):
     return sampling.build_chain(prior, rows, chosen, sampling.build_schedule(chosen), SEEDS), rows
 
 
-@pytest.mark.parametrize("noise", ["plain", "corrected"])
-@pytest.mark.parametrize("num_layers", [1, 2, 3, 4])
+@pytest.mark.parametrize(("num_layers", "noise"), [(1, "plain"), (1, "corrected"), (2, "corrected"), (4, "plain")])
 def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noise):
     clock = Clock()
     predictor = sampling.fit(toy_rows(), choices(num_layers, {"noise": noise}), SEEDS, clock)
@@ -197,7 +197,7 @@ def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noi
 
 
 def test_the_same_seeds_give_the_same_numbers():
-    means = [sampling.fit(toy_rows(), choices(2), SEEDS, Clock()).predict(np.ones((3, small.D)), 3).means for _ in range(2)]
+    means = [sampling.fit(toy_rows(), choices(1), SEEDS, Clock()).predict(np.ones((3, small.D)), 3).means for _ in range(2)]
     assert np.array_equal(*means)
 
 

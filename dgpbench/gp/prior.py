@@ -78,7 +78,7 @@ def build_prior(architecture: Architecture, X: np.ndarray, Z: np.ndarray) -> Dee
     layers, H = [], X
     for index, num_gps in enumerate(architecture.widths):
         last = index == architecture.num_layers - 1
-        W = _mean_map(H, num_gps) if architecture.mean_function == "pca" else None
+        W = mean_map(H, num_gps) if architecture.mean_function == "pca" else None
         layers.append(_build_layer(architecture, Z, num_gps, None if last else W, last))
         if not last:
             H, Z = (H @ W, Z @ W) if W is not None else (_pad(H, num_gps), _pad(Z, num_gps))
@@ -98,7 +98,7 @@ def _build_layer(a: Architecture, Z: np.ndarray, num_gps: int, W: np.ndarray | N
     return layer
 
 
-def _mean_map(H: np.ndarray, num_gps: int) -> np.ndarray:
+def mean_map(H: np.ndarray, num_gps: int) -> np.ndarray:
     """The fixed linear mean [T_{l-1}, T_l]: identity, principal directions, or identity padded with zeros.
 
     Reference: Salimbeni & Deisenroth 2017, Sec. 5.

@@ -7,6 +7,8 @@ The ELBO of Lindinger et al. 2020 (Eq. 5, Theorem 1; METHODS Sec. 2), maximised 
 Mean field is DSVI (Salimbeni & Deisenroth 2017); depth 1 is the sparse GP of Hensman et al. 2013 ("SGP").
 """
 
+from collections.abc import Callable
+
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -105,8 +107,12 @@ def train_by_adam(
     training: dict,
     seeds: Seeds,
     clock: Clock,
+    objective: Callable[..., tf.Tensor] | None = None,
 ) -> int:
-    """Maximise the ELBO by Adam; returns the iterations run."""
+    """Maximise the ELBO by Adam; returns the iterations run.
+
+    :param objective: (step, X [B, D], y [B], row numbers [B]) -> scalar, for families with another one than the ELBO
+    """
     N, seed = len(fitting.X), base_seed(seeds.samples)
     settings = AdamSettings(
         training["learning_rate"],
@@ -117,11 +123,12 @@ def train_by_adam(
     if held_out is not None:
         monitor = DeepPredictor(model, training["validation_samples"], {})
         validate = lambda: float(np.mean(monitor.predict(held_out.X, seeds.holdout).log_density(held_out.Y)))  # noqa: E731
+    bound = lambda step, X, y, _rows: model.elbo(X, y, N, training["num_samples"], seed, step)  # noqa: E731
     return maximise(
-        lambda step, X, y: model.elbo(X, y, N, training["num_samples"], seed, step),
+        objective or bound,
         model.trainable_variables,
         settings.build(),
-        (fitting.X, fitting.Y[:, 0]),
+        (fitting.X, fitting.Y[:, 0], np.arange(N)),
         Minibatches(N, training["batch_size"], seeds.batches),
         training["max_iterations"],
         clock,

@@ -104,7 +104,7 @@ class Chain:
         seeds = self._seeds(step, 2)
         v = tf.identity(self.sampler.position)
         value, gradient, noise = self._gradient(v, rows, seeds[0], step)
-        normals = tf.random.stateless_normal(tf.shape(v), seeds[1], v.dtype)
+        normals = tf.random.stateless_normal(tf.shape(v), seeds[1], dtype=v.dtype)
         self.sampler.accumulate(gradient, noise, weight)
         self.sampler.step(gradient, normals, adapt=adapt)
         self.window.push(step, self.sampler.position[0])

@@ -1,0 +1,7 @@
+"""``python -m dgpbench``."""
+
+import sys
+
+from dgpbench.cli import main
+
+sys.exit(main())

@@ -1,0 +1,61 @@
+"""``dgpbench show RUN``: what one record says, and its picture."""
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+from dgpbench import records, summary
+from dgpbench.errors import Refused
+
+
+def show(options: Namespace) -> int:
+    """Print a run's scores and settings; with ``--plot`` write its picture."""
+    directory = run_directory(options.run)
+    try:
+        record = records.read_record(directory)
+    except ValueError as problem:
+        raise Refused(f"{problem}; run it again to replace it") from None
+    if options.json:
+        print(json.dumps(record, indent=2))
+    else:
+        print(summary.of_run(record, directory))
+        print("\n".join(_settings(record)))
+    for problem in records.verify_run(directory):
+        print(f"damaged: {problem}")
+    if options.plot:
+        print(f"picture: {_plot(directory, record, options.output)}")
+    return 0
+
+
+def run_directory(given: str) -> Path:
+    """The run directory that a path names: itself, its record, or the only run below it.
+
+    :raises Refused: where there is no run, or there are several
+    """
+    path = Path(given)
+    path = path.parent if path.name == records.RECORD else path
+    if (path / records.RECORD).is_file():
+        return path
+    below = sorted(found.parent for found in path.rglob(records.RECORD)) if path.is_dir() else []
+    if len(below) == 1:
+        return below[0]
+    if below:
+        raise Refused(f"{given} holds {len(below)} runs; name one of them, such as {below[0]}")
+    raise Refused(f"{given} is no run; runs lie below results/runs, each in the directory that `dgpbench run` names")
+
+
+def _settings(record) -> list[str]:
+    """Training and method settings, the data's digest and the code's state, a line each."""
+    config, data, git = record["config"], record["data"], record["git"]
+    lines = [f"  {section}: " + ", ".join(f"{key}={value}" for key, value in config[section].items() if not key.startswith("_"))
+             for section in ("method", "training", "prediction")]
+    code = "an installed wheel" if git is None else f"commit {git['commit'][:12]}{' with changes' if git['dirty'] else ''}"
+    return [*lines, f"  data: {data['n']} x {data['d']}, digest {data['digest_xy'][:16]}.., {data['verified']}", f"  code: {code}"]
+
+
+def _plot(directory: Path, record, output: str | None) -> Path:
+    from dgpbench.report.run_figure import save_run_figure
+
+    if record["status"] != "done":
+        raise Refused(f"{directory} is {record['status']}: there are no predictions to draw")
+    return save_run_figure(directory, Path(output) if output else directory / "figure.png")

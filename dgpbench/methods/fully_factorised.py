@@ -1,0 +1,109 @@
+"""The fully factorised variational deep GP (Damianou & Lawrence 2013).
+
+q = prod_l q(v^l) q(h^l) with q(h^l) = prod_n N(m_n^l, diag s_n^l), which cuts the layers' dependence (METHODS Sec. 8):
+
+    F = (N/B) sum_b { sum_{l<L,t} E[log N(h; f, s2_l)] + H[q(h)] + E[log N(y_b; f^L, s2)] } - KL(q(v) || N(0, I))
+
+Expectations over h are psi statistics. m_n and s_n are parameters of each row, so a batch trains its own rows' and the
+weights N/B keep the bound unbiased. Depth 1 is the sparse GP of Hensman et al. 2013. Predictions match moments layer
+by layer under q. Departure from the paper: q(v) is kept and trained, not collapsed, which is what minibatches need.
+"""
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from dgpbench.datasets.scaling import Regression
+from dgpbench.gp.energies import hidden_bound
+from dgpbench.gp.expectations import check_kernel
+from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp.moment_matching import match_moments
+from dgpbench.gp.prior import Architecture, DeepGP, build_prior, mean_map
+from dgpbench.gp.propagate import Paths
+from dgpbench.methods.choices import Choices, Seeds, pick
+from dgpbench.methods.initialisation import kmeans_centres
+from dgpbench.methods.variational import DeepPredictor, build_posterior, hold_out, stopping_rule, train_by_adam
+from dgpbench.training.clock import Clock
+
+
+def fit(train: Regression, choices: Choices, seeds: Seeds, clock: Clock) -> DeepPredictor:
+    """Fit a deep GP with a Gaussian for each row's hidden layers.
+
+    :param train: standardised rows X [N, D], Y [N, 1]
+    """
+    architecture = pick(Architecture, choices.method)
+    prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
+    for layer in prior.layers:
+        check_kernel(layer.kernel)
+    rule = stopping_rule(choices.training)
+    fitting, held_out = hold_out(train, rule, choices.training, seeds.holdout)
+    hidden = HiddenRows(principal_rows(fitting.X, architecture.widths[:-1], seeds.initial), choices.method["row_variance"])
+    model = FullyFactorisedModel(prior, build_posterior(choices.method, architecture), hidden)
+    N = len(fitting.X)
+    iterations = train_by_adam(
+        model,
+        fitting,
+        held_out,
+        rule,
+        choices.training,
+        seeds,
+        clock,
+        lambda _step, X, y, rows: model.bound(X, y, rows, N),
+    )
+    return DeepPredictor(model, 1, {"iterations": iterations})
+
+
+def principal_rows(X: np.ndarray, widths: tuple[int, ...], seed: int) -> list[np.ndarray]:
+    """The rows' starting values in each hidden layer, their inputs through the principal components, [N, T_l].
+
+    Where a layer is wider than the inputs the further GPs would start, and so stay, alike: a hundredth of noise tells
+    them apart.
+    """
+    values, rng = [], np.random.default_rng(seed)
+    for width in widths:
+        X = X @ mean_map(X, width)
+        values.append(X + 0.01 * rng.normal(size=X.shape))
+    return values
+
+
+class HiddenRows(gpflow.Module):
+    """q(h_n^l) = N(m_n, diag s_n) for every training row and hidden layer.
+
+    :param means: m at the start, one [N, T_l] a hidden layer
+    :param variance: s at the start
+    """
+
+    def __init__(self, means: list[np.ndarray], variance: float):
+        super().__init__(name="hidden_rows")
+        # Parameters without transform, so that a batch touches its own rows alone.
+        self.means = [gpflow.Parameter(m) for m in means]
+        self.log_variances = [gpflow.Parameter(np.full(m.shape, np.log(variance))) for m in means]
+
+    def at(self, rows: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """(m, s) of some rows, [B, T_l] each, for each hidden layer."""
+        pairs = zip(self.means, self.log_variances, strict=True)
+        return [
+            (tf.gather(m.unconstrained_variable, rows), tf.exp(tf.gather(log_s.unconstrained_variable, rows)))
+            for m, log_s in pairs
+        ]
+
+
+class FullyFactorisedModel(gpflow.Module):
+    """A prior, a mean-field q(v) and the rows' q(h), trained together."""
+
+    def __init__(self, prior: DeepGP, q: BlockGaussian, hidden: HiddenRows):
+        super().__init__(name="fully_factorised")
+        self.prior = prior
+        self.q = q
+        self.hidden = hidden
+
+    def bound(self, X: tf.Tensor, y: tf.Tensor, rows: tf.Tensor, num_data: int) -> tf.Tensor:
+        """The bound from the batch X [B, D], y [B], whose rows have the numbers ``rows`` [B]."""
+        choleskys = self.prior.choleskys()
+        return hidden_bound(self.prior, self.q.blocks(choleskys), choleskys, X, y, self.hidden.at(rows), num_data)
+
+    def paths(self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> Paths:
+        """The matched moments of the rows X under q; nothing is sampled."""
+        del num_samples, seed, step
+        choleskys = self.prior.choleskys()
+        return match_moments(self.prior, self.q.blocks(choleskys), choleskys, X)

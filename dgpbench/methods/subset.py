@@ -1,0 +1,135 @@
+"""Subset-of-data variational inference: sod, sod_random, sod_leverage, sod_dpp (Jain, Srijith & Khan 2021).
+
+A fixed subset S of the training rows plays the inducing points of every layer; the last layer's q is conditioned on the
+subset's labels (METHODS Sec. 5). The bound, maximised by Adam, is ``SubsetDeepGP.bound``; minibatches hold rows outside
+S alone. Default: the exact joint of (Z_S, z_b), the paper's bound. Departures of the published code from the text:
+``method.propagation=diagonal`` (rows drawn from their marginals), jitter 1e-6, and test metrics taken at the step of the
+highest training likelihood, which is not offered.
+"""
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from dgpbench.datasets.scaling import Regression
+from dgpbench.gp.prior import Architecture
+from dgpbench.gp.subset_model import SubsetDeepGP
+from dgpbench.methods.choices import Choices, Seeds, pick
+from dgpbench.methods.subset_choice import choose
+from dgpbench.methods.variational import hold_out, stopping_rule
+from dgpbench.predictive import GaussianMixture
+from dgpbench.training.clock import Clock
+from dgpbench.training.loops import AdamSettings, maximise
+from dgpbench.training.minibatches import Minibatches, base_seed, stateless_normals
+
+# Rows x samples of one prediction graph call: bounds its memory; each call factorises every path's kernel matrices anew.
+COLUMNS_AT_ONCE = 32768
+
+
+def fit(train: Regression, choices: Choices, seeds: Seeds, clock: Clock) -> "SubsetPredictor":
+    """Fit a deep GP whose inducing points are training rows.
+
+    :param train: standardised rows X [N, D], Y [N, 1]
+    :param choices: ``method.subset`` names the choice of rows, ``method.propagation`` the draws of hidden layers
+    """
+    rule = stopping_rule(choices.training)
+    fitting, held_out = hold_out(train, rule, choices.training, seeds.holdout)
+    rows = choose(choices.method["subset"], fitting.X, choices.method["num_inducing"], seeds.initial)
+    model = build_model(choices.method, fitting, rows, seeds.initial)
+    others = np.setdiff1d(np.arange(len(fitting.X)), rows)
+    monitor = SubsetPredictor(model, choices.training.get("validation_samples", 1), {})
+    score = lambda: float(np.mean(monitor.predict(held_out.X, seeds.holdout).log_density(held_out.Y)))  # noqa: E731
+    validate = None if held_out is None else score
+    iterations = train_by_adam(model, fitting, others, choices.training, seeds, clock, validate, rule)
+    return SubsetPredictor(model, choices.prediction["num_samples"], {"iterations": iterations}, rows)
+
+
+def build_model(method: dict, train: Regression, rows: np.ndarray, seed: int) -> SubsetDeepGP:
+    """The model at its starting values: mu uniform on [0, 1), hidden Sig = ``hidden_variance`` I, the last Sig = I."""
+    architecture = pick(Architecture, method)
+    rng = np.random.default_rng([seed, 1])
+    means = [rng.uniform(size=(width, len(rows))).astype(train.X.dtype) for width in architecture.widths]
+    scales = [np.sqrt(method["hidden_variance"])] * (architecture.num_layers - 1) + [np.sqrt(method["output_variance"])]
+    return SubsetDeepGP(
+        architecture,
+        train.X[rows],
+        train.Y[rows, 0],
+        means,
+        scales,
+        layer_noise=method["layer_noise"],
+        propagation=method["propagation"],
+    )
+
+
+def train_by_adam(model, fitting: Regression, others: np.ndarray, training: dict, seeds: Seeds, clock: Clock, validate, rule) -> int:
+    """Maximise the bound by Adam over the rows outside the subset; returns the iterations run."""
+    num_others, seed = len(others), base_seed(seeds.samples)
+    # With every row in the subset nothing is left to draw from: rows that count for nothing stand in.
+    rows = others if num_others else np.arange(len(fitting.X))
+    total = training["max_iterations"]
+    decay_steps = max(1, round(training["decay_interval"] * total))
+    return maximise(
+        lambda step, X, y: elbo(model, X, y, num_others, training["num_samples"], seed, step),
+        model.trainable_variables,
+        AdamSettings(training["learning_rate"], training["decay_rate"], decay_steps).build(),
+        (fitting.X[rows], fitting.Y[rows, 0]),
+        Minibatches(len(rows), training["batch_size"], seeds.batches),
+        total,
+        clock,
+        validate=validate,
+        rule=rule,
+    )
+
+
+def elbo(model: SubsetDeepGP, X, y, num_others: int, num_samples: int, seed, step) -> tf.Tensor:
+    """One unbiased draw of the bound from ``num_samples`` paths of the batch X [B, D], y [B]."""
+    subset, rows = model.normal_shapes(num_samples, tf.shape(X)[0])
+    normals = stateless_normals([*subset, *rows], seed, step, X.dtype)
+    return model.bound(model.paths(X, normals[: len(subset)], normals[len(subset) :]), y, num_others)
+
+
+class SubsetPredictor:
+    """Predicts one Gaussian for each path: a mixture of S components a row.
+
+    :param model: a trained model
+    :param num_samples: S
+    :param diagnostics: what the record should keep about the fit
+    :param rows: numbers of the subset's rows among those that were fitted to
+    """
+
+    def __init__(self, model: SubsetDeepGP, num_samples: int, diagnostics: dict, rows: np.ndarray | None = None):
+        self.model = model
+        self.num_samples = num_samples if len(model.widths) > 1 else 1
+        self.diagnostics = diagnostics
+        self.rows = rows
+        signature = [
+            tf.TensorSpec([None, model.X_S.shape[1]], gpflow.default_float()),
+            tf.TensorSpec([2], tf.int32),
+            tf.TensorSpec([], tf.int64),
+        ]
+        self._moments = tf.function(self._compute_moments, input_signature=signature, autograph=False)
+
+    def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        subset, rows = self.model.normal_shapes(self.num_samples, tf.shape(X)[0])
+        # The subset's draws are those of chunk 0 whatever the chunk: path s is one function for all rows.
+        drawn = stateless_normals(subset, seed, tf.constant(0, tf.int64), X.dtype)
+        paths = self.model.paths(X, drawn, stateless_normals(rows, seed, chunk + 1, X.dtype))
+        return paths.mean, paths.variance + self.model.noise_variance
+
+    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
+        """The predictive mixture at standardised inputs X [N, D], in chunks of bounded memory."""
+        size = max(1, COLUMNS_AT_ONCE // self.num_samples)
+        chunks = [
+            self._moments(X[start : start + size], base_seed(seed), tf.constant(index, tf.int64))
+            for index, start in enumerate(range(0, len(X), size))
+        ]
+        means, variances = (np.concatenate([part[i].numpy() for part in chunks], axis=1) for i in (0, 1))
+        return GaussianMixture(means[..., None].astype(float), variances[..., None].astype(float))
+
+    def posterior(self) -> dict[str, np.ndarray]:
+        """q's means and factors in the values' own coordinates, and which rows are the subset."""
+        arrays = {} if self.rows is None else {"subset_rows": self.rows}
+        for layer in range(len(self.model.widths)):
+            q = self.model.posterior(layer)
+            arrays |= {f"mean_{layer + 1}": q.mean.numpy(), f"factor_{layer + 1}": q.factor.numpy()}
+        return arrays

@@ -1,0 +1,91 @@
+"""How a method looks, the same in every figure: colour says which method, marker and line say how many layers.
+
+Colours are Okabe and Ito's, told apart by the colour-blind and, with marker and line, in black and white.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+
+COLOURS = {
+    "star": "#D55E00",
+    "mf": "#0072B2",
+    "fc": "#009E73",
+    "sghmc": "#CC79A7",
+    "sgp": "#555555",
+    "fc_mc": "#E69F00",
+    "aep": "#56B4E9",
+    "aepmcm": "#D55E00",
+    "sod": "#D55E00",
+    "mf_fixed_z": "#56B4E9",
+    "stripes": "#E69F00",
+    "arrow": "#CC79A7",
+    "chain": "#56B4E9",
+    "gpr": "#000000",
+    "sgpr": "#555555",
+    "fitc": "#999999",
+}
+OTHERS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#999999")
+SHAPES = {1: ("s", ":"), 2: ("o", "--"), 3: ("D", "-"), 4: ("^", "-."), 5: ("v", (0, (5, 1, 1, 1, 1, 1)))}
+HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
+# An ELBO is in nats, as a test log-likelihood is; a score's own unit stands in dgpbench.metrics.
+UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, marker, line and hatching of one method at one depth."""
+
+    colour: str
+    marker: str
+    line: object
+    hatch: str
+
+    def of_line(self) -> dict:
+        """Keyword arguments of ``ax.plot``."""
+        return {"color": self.colour, "linestyle": self.line}
+
+    def of_points(self) -> dict:
+        """Keyword arguments of ``ax.plot`` for markers without a line."""
+        return {"color": self.colour, "marker": self.marker, "linestyle": "none"}
+
+
+def look(method: str, num_layers: int) -> Look:
+    """The look of a method at a depth; a method without a colour of its own gets one that follows from its name."""
+    colour = COLOURS.get(method) or OTHERS[sum(map(ord, method)) % len(OTHERS)]
+    marker, line = SHAPES.get(int(num_layers), SHAPES[5])
+    return Look(colour, marker, line, HATCHES.get(int(num_layers), "xxx"))
+
+
+def label(method: str, num_layers: int) -> str:
+    """'STAR L3': how legends and axes name a method at a depth."""
+    names = {"fully_factorised": "factorised", "mf_fixed_z": "MF fixed Z", "fc_mc": "FC-MC"}
+    return f"{names.get(method, method.upper().replace('_', ' '))} L{int(num_layers)}"
+
+
+def entries(frame: pd.DataFrame) -> Iterator[tuple[str, Look, pd.DataFrame]]:
+    """(label, look, rows) of each method and depth, in the order of the frame."""
+    for (method, num_layers), rows in frame.groupby(["method", "num_layers"], sort=False):
+        yield label(method, num_layers), look(method, num_layers), rows
+
+
+def axis_label(metric: str) -> str:
+    """'test log-likelihood (nats per row)': a score's axis, with its unit."""
+    from dgpbench.metrics import METRICS
+
+    words = {"tll": "test log-likelihood", "nlpp": "negative log predictive probability", "rmse": "RMSE", "crps": "CRPS"}
+    if metric == "elbo":
+        return "ELBO (nats)"
+    unit = UNITS[METRICS[metric].unit] if metric in METRICS else "s"
+    return f"{words.get(metric, metric.replace('_', ' '))} ({unit})"
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """The settings of ``dgpbench.mplstyle`` while a figure is made and saved, and no window ever."""
+    with matplotlib.style.context(str(Path(__file__).parent.parent / "dgpbench.mplstyle")):
+        yield

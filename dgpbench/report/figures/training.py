@@ -1,0 +1,54 @@
+"""How training went: the ELBO against seconds and against iterations, and the scores kept on the way."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from dgpbench.report.figures.style import axis_label, entries
+
+LABELS = {
+    "elbo": "ELBO (nats)",
+    "validation_tll": "held-out log-likelihood (nats per row)",
+    "test_tll": "test log-likelihood (nats per row)",
+    "test_rmse": "test RMSE (units of y)",
+}
+
+
+def elbo_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """The ELBO as training goes on, analytic against sampled marginalisation (Lindinger et al. 2020, Fig. 2).
+
+    :param frame: columns method, num_layers, run, seconds, elbo, one row for each recorded iteration
+    """
+    _curves(frame, ax, "seconds", "elbo")
+    ax.set_xlabel("training time (s)")
+    ax.set_ylabel(axis_label("elbo"))
+    return ax
+
+
+def training_curves(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """One quantity against iterations (Jain et al. 2021, Fig. 11).
+
+    :param frame: columns method, num_layers, run, iteration, value, quantity (a key of ``LABELS``, one for all rows)
+    """
+    _curves(frame, ax, "iteration", "value")
+    ax.set_xlabel("iteration (steps of the optimiser)")
+    ax.set_ylabel(LABELS[frame["quantity"].iloc[0]])
+    return ax
+
+
+def _curves(frame: pd.DataFrame, ax: Axes, along: str, value: str) -> None:
+    """A thin line for each run and, where there are several, their mean as a thick one."""
+    for name, look, rows in entries(frame):
+        runs = [run.dropna(subset=[value]).sort_values(along) for _, run in rows.groupby("run", sort=False)]
+        for number, run in enumerate(runs):
+            alpha, named = (1.0, name) if len(runs) == 1 else (0.45, f"{name} ({len(runs)} splits)")
+            ax.plot(run[along], run[value], label=named if number == 0 else None, alpha=alpha, **look.of_line())
+    _focus(frame[value], ax)
+    ax.legend(loc="best")
+
+
+def _focus(values: pd.Series, ax: Axes) -> None:
+    """Leave out the first plunge: the lowest tenth of the values would flatten everything that matters."""
+    finite = values.dropna()
+    low, high = finite.quantile(0.1), finite.max()
+    if finite.min() < low - 3 * (high - low):
+        ax.set_ylim(low - 0.2 * (high - low), high + 0.1 * (high - low))

@@ -1,0 +1,131 @@
+"""The picture of one run: predicted against observed, the PIT histogram, the training trace."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dgpbench import records
+
+STYLE = Path(__file__).with_name("dgpbench.mplstyle")
+MAX_DRAWN = 300  # more error bars than this hide one another
+SHOWN_SCORES = {"tll": "TLL {:.3f} nats", "rmse": "RMSE {:.3g}", "crps": "CRPS {:.3g}", "coverage_95": "95 % coverage {:.1%}"}
+MUTED = "0.45"
+
+
+def save_run_figure(run_directory: str | Path, output: str | Path | None = None) -> Path:
+    """Draw a finished run from its files; the suffix of ``output`` (png, pdf, svg) names the format.
+
+    :param output: ``figure.png`` beside the record unless given
+    :raises ValueError: when the run's files are damaged
+    """
+    run_directory = Path(run_directory)
+    output = run_directory / "figure.png" if output is None else Path(output)
+    record = records.read_record(run_directory)
+    if problems := records.verify_run(run_directory):
+        raise ValueError(problems[0])
+    trace_file = run_directory / records.TRACE
+    trace = pd.read_parquet(trace_file) if trace_file.exists() else None
+    figure = run_figure(pd.read_parquet(run_directory / records.POINTS), trace, record["scores"], title_of(record["identity"]))
+    with matplotlib.rc_context(fname=STYLE), records.refusing_unwritable(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(output)
+    return output
+
+
+def title_of(identity: Mapping[str, Any]) -> str:
+    """'star (L = 3) on boston, interpolation, split 0, seed 0; lindinger2020-laptop'."""
+    return (
+        "{method} (L = {num_layers}) on {dataset}, {task}, split {split}, seed {seed}; {protocol}-{budget}".format(**identity)
+    )
+
+
+def run_figure(points: pd.DataFrame, trace: pd.DataFrame | None, scores: Mapping[str, float], title: str) -> Figure:
+    """Compose the picture; there are two panels where no trace was kept.
+
+    :param points: columns y, mean, variance, pit, one line a test row
+    :param trace: columns iteration, elbo, validation_tll (NaN where none was taken)
+    """
+    has_trace = trace is not None and len(trace) > 0
+    with matplotlib.rc_context(fname=STYLE):
+        figure = Figure(figsize=(11.0 if has_trace else 7.4, 3.9))
+        axes = figure.subplots(1, 3 if has_trace else 2)
+        predicted_against_observed(points, axes[0])
+        pit_histogram(points, axes[1])
+        if has_trace:
+            training_trace(trace, axes[2])
+        listed = [text.format(scores[name]) for name, text in SHOWN_SCORES.items() if name in scores]
+        # parse_math: a data set may be called "a$b".
+        figure.suptitle(f"{title}\n{',  '.join(listed)}", fontsize=10, parse_math=False)
+    return figure
+
+
+def predicted_against_observed(points: pd.DataFrame, ax: Axes) -> Axes:
+    """Predictive means with two standard deviations either side, against the targets; the line is y = x."""
+    drawn = thinned(points)
+    bars = 2 * np.sqrt(drawn["variance"])
+    ax.errorbar(drawn["y"], drawn["mean"], bars, fmt="o", elinewidth=0.7, alpha=0.6, markeredgewidth=0)
+    ax.axline((drawn["y"].iloc[0], drawn["y"].iloc[0]), slope=1, color="black", linewidth=0.9, zorder=3)
+    few = "" if len(drawn) == len(points) else f" of {len(points):,}"
+    ax.set_title(f"Mean and two standard deviations\n{len(drawn):,}{few} test rows; line: y = x")
+    ax.set_xlabel("observed y (original units)")
+    ax.set_ylabel("predicted y (original units)")
+    return ax
+
+
+def thinned(points: pd.DataFrame, most: int = MAX_DRAWN) -> pd.DataFrame:
+    """At most ``most`` rows, evenly spaced in the order of y: the same ones each time, smallest and largest among them."""
+    ordered = points.sort_values("y", kind="stable")
+    chosen = np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int))
+    return ordered.iloc[chosen]
+
+
+def pit_histogram(points: pd.DataFrame, ax: Axes) -> Axes:
+    """Density of the probability integral transforms; a perfect predictor's bars lie in the band 95 % of the time."""
+    bins = 20 if len(points) >= 500 else 10
+    low, high = uniform_band(len(points), bins)
+    ax.hist(points["pit"], bins=bins, range=(0, 1), density=True, alpha=0.75, edgecolor="white", linewidth=0.5)
+    ax.axhspan(low, high, color="black", alpha=0.13, linewidth=0, label="95 % of bars, if calibrated")
+    ax.axhline(1, color="black", linewidth=0.9)
+    ax.set(xlim=(0, 1), xlabel="probability integral transform u", ylabel="density")
+    ax.set_ylim(0, max(ax.get_ylim()[1], high) * 1.2)  # room for the legend
+    ax.set_title(f"Calibration\n{len(points):,} test rows in {bins} bins")
+    ax.legend(loc="upper center")
+    return ax
+
+
+def uniform_band(num_rows: int, bins: int) -> tuple[float, float]:
+    """Limits of the central 95 % of one bar's density, its count being Binomial(num_rows, 1/bins)."""
+    from scipy.stats import binom
+
+    low, high = binom.ppf([0.025, 0.975], num_rows, 1 / bins) * bins / num_rows
+    return float(low), float(high)
+
+
+def training_trace(trace: pd.DataFrame, ax: Axes) -> Axes:
+    """The objective against the iteration and, where rows were held out, their log-likelihood on a second axis."""
+    finite = trace[np.isfinite(trace["elbo"])]
+    ax.plot(finite["iteration"], finite["elbo"], label="ELBO")
+    ax.set(xlabel="iteration", title="Training\n")
+    ax.set_ylabel("ELBO (nats, standardised y)", color="C0")
+    _focus(finite["elbo"], ax)
+    validation = trace[["iteration", "validation_tll"]].astype(float).dropna() if "validation_tll" in trace else trace[:0]
+    if len(validation):
+        other = ax.twinx()
+        other.plot(validation["iteration"], validation["validation_tll"], color="C1", alpha=0.8)
+        other.set_ylabel("validation TLL (nats, standardised y)", color="C1")
+        other.grid(visible=False)
+        _focus(validation["validation_tll"], other)
+    return ax
+
+
+def _focus(values: pd.Series, ax: Axes) -> None:
+    """Leave the plunge of the first few iterations outside, where it would flatten all the rest."""
+    if len(values) >= 20:
+        low, high = np.quantile(values, 0.05), values.max()
+        ax.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low)) if high > low else None

@@ -1,0 +1,132 @@
+"""Toy records: what a report reads, without a single run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dgpbench import records
+
+VERSIONS = {"dgpbench": "0", "python": "3.12"}
+
+
+def toy_identity(**changed: Any) -> dict[str, Any]:
+    """The identity of a run, with the item ``lindinger2020_table1`` in mind."""
+    usual = {
+        "task": "interpolation",
+        "dataset": "boston",
+        "method": "star",
+        "num_layers": 3,
+        "protocol": "lindinger2020",
+        "budget": "paper",
+        "split": 0,
+        "seed": 0,
+        "overrides": {},
+    }
+    return usual | changed
+
+
+def toy_record(
+    identity: Mapping[str, Any],
+    scores: Mapping[str, float],
+    *,
+    status: str = "done",
+    seconds: Mapping[str, float] | None = None,
+    iterations: int = 100,
+    notes: list[Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A record as run.py writes it.
+
+    :param settings: dotted keys of the resolved configuration; the identity's overrides are among them anyway
+    """
+    config = _config(identity, {**(settings or {}), **identity["overrides"]})
+    return {
+        "status": status,
+        "reason": None if status == "done" else "a toy reason",
+        "traceback": None,
+        "identity": dict(identity),
+        "scores": dict(scores) if status == "done" else {},
+        "seconds": dict(seconds or {"tracing": 1.0, "training": 10.0, "prediction": 1.0, "total": 12.0}),
+        "iterations": iterations,
+        "notes": notes or [],
+        "config": config,
+        "config_hash": records.config_hash(config),
+        "data": {"name": identity["dataset"], "n": 100, "d": 3, "n_train": 90, "n_test": 10, "scale_y": 2.0},
+        "git": None,
+        "versions": VERSIONS,
+        "host": {"num_threads": 1},
+        "started": "2026-01-01T00:00:00+00:00",
+        "finished": "2026-01-01T00:00:12+00:00",
+    }
+
+
+def _config(identity: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "method": {"name": identity["method"], "num_layers": identity["num_layers"], "num_inducing": 128, "width": 5},
+        "dataset": {"name": identity["dataset"]},
+        "task": {"name": identity["task"]},
+        "protocol": identity["protocol"],
+        "budget": identity["budget"],
+        "split": identity["split"],
+        "seed": identity["seed"],
+        "training": {"optimiser": "adam", "num_samples": 5, "max_iterations": 20000},
+        "prediction": {"num_samples": 100},
+        "precision": "float64",
+    }
+    for key, value in settings.items():
+        section, _, name = ("training", "", "optimiser") if key == "optimiser" else key.rpartition(".")
+        (config.setdefault(section, {}) if section else config)[name] = value
+    return config
+
+
+def write_toy(
+    results: Path,
+    scores: Mapping[str, float] | None = None,
+    *,
+    status: str = "done",
+    points: pd.DataFrame | None = None,
+    trace: pd.DataFrame | None = None,
+    posterior: Mapping[str, np.ndarray] | None = None,
+    record: Mapping[str, Any] | None = None,
+    **identity: Any,
+) -> Path:
+    """Write one toy run; ``identity`` changes ``toy_identity``, ``record`` the other arguments of ``toy_record``."""
+    who = toy_identity(**identity)
+    directory = records.identity_directory(results, **who)
+    given = scores if scores is not None else {"tll": -2.5, "nlpp": 2.5, "rmse": 3.0}
+    made = toy_record(who, given, status=status, **(record or {}))
+    records.write_run(directory, made, points, trace, posterior)
+    return directory
+
+
+def toy_points(log_density: np.ndarray | float, num_rows: int = 20, seed: int = 0) -> pd.DataFrame:
+    """A table of points whose targets and rows depend on ``seed`` (the split) alone, as a direct comparison needs."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=num_rows)
+    mean = y + rng.normal(scale=0.3, size=num_rows)
+    columns = {"row": np.arange(num_rows), "y": y, "mean": mean, "variance": rng.uniform(0.05, 0.2, num_rows)}
+    density = np.broadcast_to(np.asarray(log_density, dtype=float), (num_rows,)).copy()
+    return pd.DataFrame(
+        columns | {"log_density": density, "pit": rng.uniform(size=num_rows), "distance": rng.uniform(size=num_rows)}
+    )
+
+
+def toy_trace(elbo: float = -100.0, num_rows: int = 20) -> pd.DataFrame:
+    """A trace that ends at ``elbo``."""
+    iteration = np.linspace(5, 100, num_rows).astype(int)
+    rise = elbo - 300 * np.exp(-iteration / 25) + 300 * np.exp(-iteration[-1] / 25)
+    validation = -3 + 0.005 * iteration
+    return pd.DataFrame(
+        {"iteration": iteration, "seconds": iteration * 0.1, "elbo": rise, "validation_tll": validation}
+    )
+
+
+def spread_over(mean: float, stderr: float, repetitions: int) -> np.ndarray:
+    """Values of so many splits with exactly this mean and this standard error."""
+    if repetitions == 1:
+        return np.array([mean])
+    shape = np.linspace(-1, 1, repetitions)
+    return mean + shape / shape.std(ddof=1) * stderr * np.sqrt(repetitions)

@@ -1,0 +1,250 @@
+"""The command line: one sentence and exit code 2 for what cannot run, and nothing lost."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dgpbench import records
+from dgpbench.cli import main
+
+SMOKE = ["budget=smoke", "progress=false", "plot=false"]
+
+
+def sentence(capsys) -> str:
+    """What went to standard error, checked to be one line."""
+    text = capsys.readouterr().err.strip()
+    assert text.startswith("dgpbench: ")
+    assert "\n" not in text
+    assert "Traceback" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["run", "method=stra"], "did you mean star?"),
+        (["run", "dataset=bostn"], "did you mean boston?"),
+        (["run", "protocol=lindinger"], "lindinger2020"),
+        (["run", "method.num_layers=0"], "at least 1"),
+        (["run", "method.num_layers=2.5"], "whole number"),
+        (["run", "method.num_layer=2"], "did you mean method.num_layers?"),
+        (["run", "training.learning_rate=nan"], "above 0"),
+        (["run", "training.learning_rate=-1"], "above 0"),
+        (["run", "method.kernel=rbf"], "squared_exponential"),
+        (["run", "+new=1"], "no setting 'new'"),
+        (["run", "+method.foo=1"], "no setting 'method.foo'"),
+        (["run", "++training.batch_size=1"], "adds or removes"),
+        (["run", "~method"], "adds or removes"),
+        (["run", "path=table.csv"], "dataset.path=FILE"),
+        (["run", "method=gpr", "method.width=2"], "has no setting 'method.width'"),
+        (["run", "method=gpr", "optimiser=adam"], "use optimiser=lbfgs"),
+        (["run", "method=sgp", "method.num_layers=2"], "one layer"),
+        (["run", "split=0,1"], "--multirun"),
+        (["run", "method=star,stra", "--multirun"], "did you mean star?"),
+        (["run", "method.num_layers=2,0", "--multirun"], "at least 1"),
+        (["run", "dataset.path=a=b"], "quotes of its own"),
+        (["run", "--mutlirun"], "no flag"),
+        (["run", "split=-1"], "at least 0"),
+        (["run", "dataset=csv"], "dataset.path"),
+        (["run", "task=fixed", *SMOKE], "boston"),
+        (["run", "task=classic", "split=20", *SMOKE], "19"),
+        (["run", "method.num_inducing=456", *SMOKE], "455 training rows"),
+        (["run", "method=gpr", "method.max_rows=10", *SMOKE], "at most 10"),
+        (["run", "method=custom", "method.blocks=[{layers: [1, 2], gps: all}]", *SMOKE], "method.blocks"),
+        (["lst"], "invalid choice"),
+        (["list", "method"], "invalid choice"),
+        (["show", "nowhere"], "no run"),
+        (["data", "fetch", "bostn"], "did you mean boston?"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_one_sentence(arguments, expected, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert expected in sentence(capsys)
+    assert not list(tmp_path.rglob(records.RECORD))
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "expected"),
+    [
+        ("a,b\n1,2\n2,3\n3,4\n", "price", "price"),
+        ("a,b\n1,2\nred,3\n3,4\n", "b", "red"),
+        ("a,b\n1,2\n,3\n3,4\n", "b", "a"),
+        ("a,b\n1,2\n2,2\n3,2\n", "b", "b"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused_with_one_sentence(text, target, expected, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.csv").write_text(text)
+    assert main(["run", "dataset=csv", "dataset.path=table.csv", f"dataset.target={target}", *SMOKE]) == 2
+    assert expected in sentence(capsys)
+
+
+def test_no_network_is_one_sentence_that_names_the_way_out(tmp_path, monkeypatch, capsys):
+    import requests
+
+    def refuse(*_, **__):
+        raise requests.ConnectionError("no network in this test")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(requests.Session, "request", refuse)
+    monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("DGPBENCH_MIRROR", raising=False)
+    assert main(["run", "dataset=yacht", *SMOKE]) == 2
+    text = sentence(capsys)
+    for part in ("https://archive.ics.uci.edu", "DGPBENCH_MIRROR", "dgpbench data import", "boston", "diabetes"):
+        assert part in text
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_no_record(tmp_path, monkeypatch, capsys):
+    import errno
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(records.os, "fsync", full)
+    assert main(["run", "method=mf", *SMOKE]) == 2
+    assert "cannot be written" in sentence(capsys)
+    assert not list(tmp_path.rglob(records.RECORD))
+
+
+def test_a_user_table_runs_and_two_tables_never_share_a_directory(tmp_path, monkeypatch):
+    import numpy as np
+
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for seed in (0, 1):
+        rows = rng.normal(size=(60, 3))
+        np.savetxt(tmp_path / "my table.csv", rows, delimiter=",", header="a,b,c", comments="")
+        arguments = ["dataset=csv", "'dataset.path=\"my table.csv\"'".strip("'"), "dataset.target=c", f"seed={seed}"]
+        assert main(["run", "method=mf", *arguments, *SMOKE]) == 0
+    assert len({path.parts[-5] for path in tmp_path.rglob(records.RECORD)}) == 2
+
+
+def test_a_sweep_leaves_a_record_for_each_run_and_nothing_beside_results(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    sweep = ["run", "method=mf,star", "dataset=boston", "split=range(2)", "--multirun", *SMOKE]
+    assert main(sweep) == 0
+    assert len(list(tmp_path.rglob(records.RECORD))) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob(records.RECORD)}
+    capsys.readouterr()
+    assert main(sweep) == 0
+    assert "4 skipped" in capsys.readouterr().out
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob(records.RECORD)}
+
+
+def test_a_method_that_raises_leaves_a_failed_record_with_its_traceback(tmp_path, monkeypatch, capsys):
+    from dgpbench.methods import variational
+
+    def broken(*_):
+        raise ZeroDivisionError("deliberately broken")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(variational, "build_prior", broken)
+    assert main(["run", "method=mf", *SMOKE]) == 1
+    record = records.read_record(next(tmp_path.rglob(records.RECORD)))
+    assert record["status"] == "failed"
+    assert "deliberately broken" in record["reason"]
+    assert "Traceback" in record["traceback"]
+    assert record["scores"] == {}
+
+
+def test_a_diverging_run_is_recorded_as_diverged_without_scores(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "method=mf", "training.learning_rate=1e300", *SMOKE]) == 1
+    record = records.read_record(next(tmp_path.rglob(records.RECORD)))
+    assert record["status"] == "diverged"
+    assert record["scores"] == {}
+
+
+def test_a_record_made_with_other_settings_is_neither_reused_nor_overwritten(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "method=mf", *SMOKE]) == 0
+    path = next(tmp_path.rglob(records.RECORD))
+    record = json.loads(path.read_text())
+    record["config_hash"] = "0" * 64
+    path.write_text(json.dumps(record))
+    capsys.readouterr()
+    assert main(["run", "method=mf", *SMOKE]) == 2
+    assert "other settings" in sentence(capsys)
+    assert json.loads(path.read_text())["config_hash"] == "0" * 64
+
+
+def test_the_test_rows_reach_no_fitted_value(tmp_path, monkeypatch):
+    """Change one test row's target: the posterior must not move."""
+    import numpy as np
+
+    from dgpbench import run as run_module
+
+    monkeypatch.chdir(tmp_path)
+    original = run_module.make_split
+    chosen = {}
+
+    def spoiled(table, *rest):
+        split = original(table, *rest)
+        if chosen.get("spoil"):
+            table.y[split.test] += 1000.0
+            table.X[split.test] *= -3.0
+        return split
+
+    monkeypatch.setattr(run_module, "make_split", spoiled)
+    posteriors = []
+    for spoil in (False, True):
+        chosen["spoil"] = spoil
+        assert main(["run", "method=star", f"results_dir={tmp_path / str(spoil)}", *SMOKE]) == 0
+        posteriors.append(records.read_posterior(next((tmp_path / str(spoil)).rglob(records.RECORD)).parent))
+    for name, values in posteriors[0].items():
+        np.testing.assert_array_equal(values, posteriors[1][name])
+
+
+def test_cfg_job_prints_the_configuration_and_runs_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "method=mf", "--cfg", "job"]) == 0
+    assert "num_inducing" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_of_run_names_every_group_and_setting(capsys):
+    from dgpbench.config import GROUPS
+    from dgpbench.settings import SETTINGS
+
+    assert main(["run", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"{name}=" in text for name in (*GROUPS, *SETTINGS))
+
+
+@pytest.mark.parametrize("group", ["methods", "datasets", "tasks", "protocols", "budgets"])
+def test_lists_are_printed_as_json_too(group, capsys):
+    assert main(["list", group, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) >= 1
+
+
+def test_light_commands_import_no_tensorflow_and_no_hydra():
+    code = (
+        "import sys; from dgpbench.cli import main; import dgpbench.report\n"
+        "main(['list', 'methods']); main(['list', 'datasets'])\n"
+        "assert not {'tensorflow', 'hydra', 'pandas', 'scipy'} & set(sys.modules), sorted(sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+
+
+def test_show_prints_scores_and_draws_the_picture(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "method=mf", *SMOKE]) == 0
+    directory = next(tmp_path.rglob(records.RECORD)).parent
+    capsys.readouterr()
+    assert main(["show", str(directory), "--plot"]) == 0
+    assert "rmse" in capsys.readouterr().out
+    assert (directory / "figure.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_doctor_finds_the_environment_of_the_tests_in_order(capsys):
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "tensorflow" in text
+    assert "BAD" not in text
