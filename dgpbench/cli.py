@@ -6,12 +6,12 @@ Exit codes: 0 done or skipped; 1 a run failed, diverged or timed out; 2 refused 
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import NoReturn
 
-from dgpbench import __version__
+from dgpbench import __version__, interrupts
 from dgpbench.errors import Refused
 
 GROUPS = ("methods", "datasets", "tasks", "protocols", "budgets", "experiments")
@@ -46,6 +46,10 @@ def build_parser() -> argparse.ArgumentParser:
     show.add_argument("--json", action="store_true", help="print the record")
 
     _add_data(commands)
+    _add_items(commands)
+    _add_results(commands)
+    cite = commands.add_parser("cite", help="whom to cite for a method or a data set, and its licence")
+    cite.add_argument("name", metavar="METHOD|DATASET")
     doctor = commands.add_parser("doctor", help="versions, threads, cache, and what is missing")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -62,21 +66,52 @@ def _add_data(commands) -> None:
     actions.add_parser("where", help="the cache, the mirror and the files in them")
 
 
+def _add_items(commands) -> None:
+    """The commands about a published item; overrides narrow it, before or after the options."""
+    texts = {
+        "plan": "the runs of a published item: done, failed, missing, and the time left",
+        "reproduce": "run what is missing of a published item, then render it",
+        "table": "a published table from the records that there are",
+        "compare": "our numbers beside the published ones, with a verdict for each cell",
+        "check": "compare with stored reference numbers: exit code 1 where one has moved",
+    }
+    parsers = {name: commands.add_parser(name, help=text) for name, text in texts.items()}
+    for parser in parsers.values():
+        parser.add_argument("item", metavar="ITEM", help="such as lindinger2020_table1: dgpbench list experiments")
+        parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as dataset=boston,energy 'split=range(2)'")
+    parsers["plan"].add_argument("--json", action="store_true", help="print JSON")
+    parsers["reproduce"].add_argument("--retry-failed", action="store_true", help="run failed runs again")
+    parsers["reproduce"].add_argument("--workers", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
+    for name in ("table", "compare"):
+        parsers[name].add_argument("--format", choices=("md", "tex", "csv", "html"), default="md")
+        parsers[name].add_argument("--output", metavar="FILE", help="where it goes (default: standard output)")
+    check = parsers["check"]
+    check.add_argument("--tolerance", type=float, required=True, metavar="T", help="how far a mean may move, in its unit")
+    check.add_argument("--reference", metavar="FILE", help="a table as csv (default: results/reference/ITEM-BUDGET.csv)")
+
+
+def _add_results(commands) -> None:
+    results = commands.add_parser("results", help="look after the records")
+    actions = results.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    verify = actions.add_parser("verify", help="check every record and the files beside it")
+    verify.add_argument("results_dir", nargs="?", default="results", help="the folder that holds runs/ (default: results)")
+    verify.add_argument("--quarantine", action="store_true", help="move damaged runs to quarantine/, so that they run again")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command line and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["-sc"]:
         return _complete(arguments)
     try:
-        with _terminations_as_interrupts():
+        with interrupts.handled():
             return _dispatch(arguments)
     except Refused as refusal:
         print(f"dgpbench: {refusal}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
-        code = 143 if interrupt.args == ("SIGTERM",) else 130
         print("dgpbench: interrupted; the same command goes on where it stopped", file=sys.stderr)
-        return code
+        return interrupts.EXIT_CODES[interrupt.args[0] if interrupt.args else "SIGINT"]
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone
         return 0
@@ -87,34 +122,21 @@ def _dispatch(arguments: list[str]) -> int:
         from dgpbench.commands.run import run
 
         return run(arguments[1:])
-    options = build_parser().parse_args(arguments)
-    if options.command == "list":
-        from dgpbench.commands.listing import listing as command
-    elif options.command == "show":
-        from dgpbench.commands.show import show as command
-    elif options.command == "data":
-        from dgpbench.commands.data import data as command
-    else:
-        from dgpbench.commands.doctor import doctor as command
+    options = _parse(arguments)
+    name = {"list": "listing"}.get(options.command, options.command)
+    command = getattr(import_module(f"dgpbench.commands.{name}"), name)
     return command(options)
 
 
-class _terminations_as_interrupts:  # noqa: N801
-    """SIGTERM ends a run as Ctrl-C does: cleanly, with its own exit code."""
-
-    def __enter__(self) -> None:
-        try:
-            self._before = signal.signal(signal.SIGTERM, self._interrupt)
-        except ValueError:  # not in the main thread: signals are not ours
-            self._before = None
-
-    def __exit__(self, *_) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
-
-    @staticmethod
-    def _interrupt(_number, _frame) -> NoReturn:
-        raise KeyboardInterrupt("SIGTERM")
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    """The options; overrides may also follow options, which argparse alone does not take."""
+    parser = build_parser()
+    options, rest = parser.parse_known_args(arguments)
+    if rest and (not hasattr(options, "overrides") or any(text.startswith("-") for text in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.overrides = [*options.overrides, *rest]
+    return options
 
 
 def _complete(arguments: list[str]) -> int:

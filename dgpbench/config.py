@@ -126,12 +126,24 @@ def _check_compatible(config: dict[str, Any]) -> None:
     if training["optimiser"] not in method["optimisers"]:
         raise Refused(
             f"optimiser={training['optimiser']} cannot train {method['name']}; "
-            f"use optimiser={' or optimiser='.join(method['optimisers'])}"
+            f"use optimiser={' or optimiser='.join(method['optimisers'])}{_natural_gradient_reason(config)}"
         )
     if training["max_iterations"] is None and training.get("epochs") is None:
         raise Refused("training.max_iterations and training.epochs are both null; one of them must say when to stop")
+    if config["init_from"] is not None and method["_target_"] != "dgpbench.methods.variational.fit":
+        raise Refused(f"init_from= cannot start {method['name']}; it starts mf, star, fc and their relatives")
     if method.get("blocks_file"):
         method["blocks"], method["blocks_file"] = _read_blocks(method["blocks_file"]), None
+
+
+def _natural_gradient_reason(config: dict[str, Any]) -> str:
+    """Why a method has no natural gradients, as the end of a sentence; nothing for other optimisers."""
+    if config["training"]["optimiser"] != "natgrad_adam":
+        return ""
+    why = {"structure": "with blocks of C left out the map to natural parameters is not invertible (Lindinger et al. 2020, Sec. 3.2)"}
+    why["subset"] = "its last q enters the bound through the subset's labels alone"
+    reason = next((text for key, text in why.items() if key in config["method"]), "it has no Gaussian of its own to take them on")
+    return f", as natural gradients are for mf, sgp and fc: {reason}"
 
 
 def with_iterations(training: Mapping[str, Any], num_rows: int) -> dict[str, Any]:

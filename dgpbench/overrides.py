@@ -53,12 +53,17 @@ def check_overrides(overrides: Sequence[str], *, multirun: bool) -> None:
         _check_composed(combination)
 
 
+def parse(texts: Iterable[str]) -> list[Any]:
+    """Overrides as Hydra parses them, sweeps included; nothing is composed, and a name need not exist yet."""
+    return [_parse(text) for text in texts]
+
+
 def parse_known(texts: Iterable[str]) -> list[Any]:
-    """Overrides as Hydra parses them, sweeps included; their keys are known, and nothing is composed.
+    """As ``parse``, for what a user typed.
 
     :raises Refused: for another grammar, an unknown key or an unknown choice
     """
-    parsed = [_parse(text) for text in texts]
+    parsed = parse(texts)
     for override in parsed:
         _check_key(override)
     return parsed

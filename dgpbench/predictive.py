@@ -120,7 +120,8 @@ class GaussianMixture:
 def _check_shapes(means: np.ndarray, variances: np.ndarray) -> None:
     if means.ndim != 3 or means.shape != variances.shape or means.shape[0] == 0:
         raise ValueError(
-            f"a mixture needs means and variances of one shape [S, N, P] with S > 0, not {means.shape} and {variances.shape}"
+            "a mixture needs means and variances of one shape [S, N, P] with S > 0, "
+            f"not {means.shape} and {variances.shape}"
         )
 
 

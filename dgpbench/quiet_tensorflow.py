@@ -26,6 +26,7 @@ def start(num_threads: int, precision: str) -> None:
         except RuntimeError:
             pass  # TensorFlow has started already; the record says how many threads it has
         tf.constant(0.0)  # the devices speak up at their first use
+        tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
     gpflow.config.set_default_float({"float64": tf.float64, "float32": tf.float32}[precision])
 
 

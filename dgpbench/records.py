@@ -1,7 +1,7 @@
 """Records of runs: the identity that names a run's directory, and files that are whole or not there at all.
 
     results/runs/<task>/<dataset>/<method>-L<layers>/<protocol>-<budget>/split<k>-seed<s>[+key=value,...]/
-        record.json  points.parquet  trace.parquet  posterior.npz
+        record.json  points.parquet  trace.parquet  posterior.npz  parameters.npz
 
 ``record.json`` is put in place last and holds size and sha256 of the others: where it exists, the run is complete.
 """
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 STATUSES = ("done", "failed", "diverged", "interrupted", "timeout")
 RECORD, POINTS, TRACE, POSTERIOR = "record.json", "points.parquet", "trace.parquet", "posterior.npz"
+PARAMETERS = "parameters.npz"  # of the finished model, to start another run from
+FILES = (POINTS, TRACE, POSTERIOR, PARAMETERS)
 MAX_COMPONENT_BYTES = 150  # file systems take 255, and temporary names need room
 CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -134,7 +136,7 @@ def _whole(value: Any) -> Any:
 
 
 def config_hash(config: Mapping[str, Any]) -> str:
-    """sha256 of a configuration's canonical JSON; leave out what does not change a result (results_dir, num_threads)."""
+    """sha256 of canonical JSON, for a configuration without what changes no result (results_dir, num_threads)."""
     text = json.dumps(_plain(config, str), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -148,6 +150,7 @@ def write_run(
     points: "pd.DataFrame | None" = None,
     trace: "pd.DataFrame | None" = None,
     posterior: "Mapping[str, np.ndarray] | None" = None,
+    parameters: "Mapping[str, np.ndarray] | None" = None,
 ) -> Path:
     """Write a run's files so that its record, whenever it exists, belongs to exactly the files beside it.
 
@@ -157,7 +160,7 @@ def write_run(
     :raises ValueError: when the record holds a number that is not finite
     """
     directory = Path(directory)
-    contents = _contents(points, trace, posterior)
+    contents = _contents({POINTS: points, TRACE: trace}, {POSTERIOR: posterior, PARAMETERS: parameters})
     files = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
     contents[RECORD] = _encode({**record, "schema": SCHEMA, "files": files})
     with refusing_unwritable(directory):
@@ -171,13 +174,10 @@ def write_run(
     return directory / RECORD
 
 
-def _contents(points, trace, posterior) -> dict[str, bytes]:
+def _contents(frames, archives) -> dict[str, bytes]:
     """The bytes of each file that there is, in memory: what is hashed is then what is written."""
-    frames = {POINTS: points, TRACE: trace}
     contents = {name: frame.to_parquet(None, index=False) for name, frame in frames.items() if frame is not None}
-    if posterior is not None:
-        contents[POSTERIOR] = _npz(posterior)
-    return contents
+    return contents | {name: _npz(arrays) for name, arrays in archives.items() if arrays is not None}
 
 
 def _npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
@@ -200,7 +200,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 def _publish(staged: Path, directory: Path, names: Mapping[str, bytes]) -> None:
     (directory / RECORD).unlink(missing_ok=True)
-    for name in (POINTS, TRACE, POSTERIOR, RECORD):  # the record last
+    for name in (*FILES, RECORD):  # the record last
         if name in names:
             os.replace(staged / name, directory / name)
         else:
@@ -334,12 +334,20 @@ def verify_run(directory: str | os.PathLike) -> list[str]:
         return [f"{directory} has no {RECORD}"]
     except ValueError as problem:
         return [str(problem)]
-    problems = [_problem(directory / name, stored) for name, stored in sorted(record["files"].items())]
-    unknown = [name for name in (POINTS, TRACE, POSTERIOR) if name not in record["files"] and (directory / name).exists()]
-    problems += [f"{directory / name} is not mentioned in its record" for name in unknown]
+    try:
+        return [problem for problem in _problems(directory, record) if problem]
+    except (TypeError, KeyError, AttributeError) as problem:
+        return [f"{directory / RECORD} is not as dgpbench writes it: {type(problem).__name__}: {problem}"]
+
+
+def _problems(directory: Path, record: Record) -> Iterator[str | None]:
+    for name, stored in sorted(record["files"].items()):
+        yield _problem(directory / name, stored)
+    for name in FILES:
+        if name not in record["files"] and (directory / name).exists():
+            yield f"{directory / name} is not mentioned in its record"
     if identity_directory("", **record["identity"]).parts[1:] != directory.absolute().parts[-5:]:
-        problems.append(f"{directory} holds the record of another run")
-    return [problem for problem in problems if problem]
+        yield f"{directory} holds the record of another run"
 
 
 def _problem(path: Path, stored: Mapping[str, Any]) -> str | None:
@@ -357,6 +365,14 @@ def read_posterior(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
     import numpy as np
 
     with np.load(Path(directory, POSTERIOR), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
+    """The finished model's parameters by path; pickled objects are refused."""
+    import numpy as np
+
+    with np.load(Path(directory, PARAMETERS), allow_pickle=False) as arrays:
         return dict(arrays)
 
 

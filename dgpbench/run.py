@@ -48,6 +48,7 @@ class Results:
     prediction_seconds: float | None = None
     points: Any = None
     posterior: dict[str, np.ndarray] | None = None
+    parameters: dict[str, np.ndarray] | None = None
 
     def seconds(self) -> dict[str, float]:
         """Seconds of tracing, training and prediction, as far as the run came."""
@@ -118,7 +119,7 @@ def _carry_out(config: dict[str, Any], table: Table, directory: Path) -> Outcome
     started, results = datetime.now(UTC), Results()
     status, reason, details = "done", None, None
     try:
-        _fit_and_score(config, problem, results)
+        _fit_and_score(config, problem, directory, results)
     except KeyboardInterrupt:
         _write(config, problem, directory, results, started, ("interrupted", "the run was interrupted", None))
         raise
@@ -170,7 +171,9 @@ def _write(
         "finished": finished.isoformat(timespec="seconds"),
     }
     trace = pd.DataFrame(clock.trace) if clock and clock.trace else None
-    records.write_run(directory, record, results.points, trace, results.posterior)
+    records.write_run(directory, record, results.points, trace, results.posterior, results.parameters)
+    if clock is not None and status not in ("interrupted", "timeout"):  # these two go on where they stopped
+        clock.checkpoints.clear()
     return record
 
 
@@ -200,12 +203,15 @@ def _describe(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _fit_and_score(config: dict[str, Any], problem: Problem, results: Results) -> None:
+def _fit_and_score(config: dict[str, Any], problem: Problem, directory: Path, results: Results) -> None:
     """Everything between the data and the record; TensorFlow begins and ends here."""
     from dgpbench import metrics, quiet_tensorflow
 
     quiet_tensorflow.start(config["num_threads"], config["precision"])
+    from gpflow.utilities import read_values
+
     from dgpbench.methods.choices import Choices
+    from dgpbench.training.checkpoints import Checkpoints
     from dgpbench.training.clock import Clock
 
     module, _, function = config["method"]["_target_"].rpartition(".")
@@ -213,8 +219,10 @@ def _fit_and_score(config: dict[str, Any], problem: Problem, results: Results) -
     seeds, minutes = _seeds(config, problem.table), config["timeout_minutes"]
     with progress(f"{config['method']['name']} on {problem.table.name}", shown=config["progress"]) as report:
         limit = None if minutes is None else 60 * minutes
-        results.clock = Clock(config["training"].get("max_seconds"), limit, report)
-        choices = Choices(_sized(config["method"], problem.train), config["training"], config["prediction"])
+        kept = Checkpoints(directory / "checkpoint", records.config_hash(recorded_config(config)))
+        results.clock = Clock(config["training"].get("max_seconds"), limit, report, kept)
+        method = _sized(config["method"], problem.train)
+        choices = Choices(method, config["training"], config["prediction"], _initial(config["init_from"]))
         predictor = fit(_as_precision(problem.train, config["precision"]), choices, seeds, results.clock)
     results.diagnostics = predictor.diagnostics
     begin = time.perf_counter()
@@ -222,9 +230,22 @@ def _fit_and_score(config: dict[str, Any], problem: Problem, results: Results) -
     results.prediction_seconds = time.perf_counter() - begin
     mixture = problem.scaler.restore(standardised)
     targets = problem.table.y[problem.split.test][:, None]
-    results.posterior = predictor.posterior()
+    results.posterior, results.parameters = predictor.posterior(), read_values(predictor.model)
     results.points = metrics.points(mixture, targets, problem.test.X, problem.train.X, problem.split.test)
     results.scores = metrics.scores(mixture, targets)
+
+
+def _initial(run: str | None) -> dict[str, np.ndarray] | None:
+    """The parameters of the finished run to start from.
+
+    :raises Refused: where there is no such run, or it did not finish
+    """
+    if run is None:
+        return None
+    record = records.read_if_present(run)
+    if record is None or record["status"] != "done":
+        raise Refused(f"init_from={run} is not the directory of a finished run; those lie below results/runs")
+    return records.read_parameters(run)
 
 
 def _sized(method: dict[str, Any], train: Regression) -> dict[str, Any]:

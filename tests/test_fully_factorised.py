@@ -58,7 +58,7 @@ def test_minibatches_average_to_the_whole():
 def moments_at(prior, q, layer: int, H):
     """E f and Var f of one layer at known inputs, without the layer's noise."""
     mean, variance = deterministic_moments(
-        prior.layers[layer], prior.choleskys()[layer], q.means[layer], q.diagonal[layer], tf.constant(H)
+        prior.layers[layer], prior.choleskys()[layer], q.means[layer], q.covariance(layer), tf.constant(H)
     )
     return mean.numpy(), variance.numpy() - prior.layers[layer].output_noise.numpy()
 

@@ -7,10 +7,14 @@ import small
 import tensorflow as tf
 
 from dgpbench import config
+from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
 from dgpbench.gp import structures
 from dgpbench.gp.objectives import elbo
 from dgpbench.gp.propagate import marginalise
+from dgpbench.methods import variational
+from dgpbench.methods.choices import Choices, Seeds
+from dgpbench.training.clock import Clock
 from dgpbench.training.loops import AdamSettings
 from dgpbench.training.natural_gradient import NaturalGradientAdam, natural_step
 
@@ -37,7 +41,7 @@ def test_own_step_equals_gpflows_at_a_factor_of_order_one():
     with tf.GradientTape() as tape:
         tape.watch([m, C])
         value = loss(tf.transpose(m), C)
-    ours = natural_step(m, C, *tape.gradient(value, [m, C]), tf.constant(0.05))
+    ours = natural_step(m, C, *tape.gradient(value, [m, C]), tf.constant(0.05, tf.float64))
     np.testing.assert_allclose(ours[0], tf.transpose(q_mu), rtol=0, atol=1e-12)
     np.testing.assert_allclose(np.abs(ours[1]), np.abs(q_sqrt), rtol=0, atol=1e-12)
 
@@ -100,7 +104,7 @@ def test_fully_coupled_steps_as_one_dense_gaussian():
     with tf.GradientTape() as tape:
         tape.watch([m, C])
         value = loss(m, C)
-    expected = natural_step(m[None], C[None], *(g[None] for g in tape.gradient(value, [m, C])), tf.constant(0.02))
+    expected = natural_step(m[None], C[None], *(g[None] for g in tape.gradient(value, [m, C])), tf.constant(0.02, tf.float64))
     with tf.GradientTape() as tape:
         blocks = q.blocks([])
         value = loss(tf.concat([tf.reshape(mean, [-1]) for mean in blocks.means], 0), blocks.dense_factor())
@@ -126,7 +130,7 @@ def test_no_cancellation_at_the_papers_starting_value():
     """At C = 1e-5 I and |m| = 100 a step with dl/dC of KL = 1/2 (|C|^2 - 2 sum log C_ii) is known in closed form."""
     c, gamma = 1e-5, 0.005
     m, C = tf.fill([1, M], tf.constant(100.0, tf.float64)), c * tf.eye(M, batch_shape=[1], dtype=tf.float64)
-    new_m, new_C = natural_step(m, C, m, C - tf.linalg.inv(C), tf.constant(gamma))
+    new_m, new_C = natural_step(m, C, m, C - tf.linalg.inv(C), tf.constant(gamma, tf.float64))
     precision = (1 - gamma) / c**2 + gamma
     np.testing.assert_allclose(new_C[0], np.eye(M) / np.sqrt(precision), rtol=1e-10)
     np.testing.assert_allclose(new_m, 100.0 * ((1 - gamma) / c**2) / precision, rtol=1e-10)
@@ -143,3 +147,19 @@ def test_other_posteriors_refuse_natural_gradients_and_say_why(method):
 def test_mean_field_and_fully_coupled_accept_natural_gradients(method):
     resolved = config.resolve(config.compose([f"method={method}", "optimiser=natgrad_adam"]))
     assert resolved["training"]["natgrad_gamma"] == 0.005
+
+
+@pytest.mark.parametrize("structure", ["mean_field", "fully_coupled"])
+def test_natural_gradients_train_through_the_shared_loop(structure):
+    method = {
+        "num_layers": 2, "width": 2, "num_inducing": 4, "structure": structure, "marginalise": True, "whiten": True,
+        "hidden_scale": 1e-5, "output_scale": 1.0,
+    }  # fmt: skip
+    training = {
+        "optimiser": "natgrad_adam", "natgrad_gamma": 0.1, "learning_rate": 0.001, "decay_rate": 0.99, "decay_interval": 0.5,
+        "max_iterations": 40, "batch_size": 20, "num_samples": 2, "early_stopping": False,
+    }  # fmt: skip
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    clock = Clock()
+    variational.fit(Regression(X, np.sin(X[:, :1])), Choices(method, training, {"num_samples": 2}), Seeds(1, 2, 3, 4, 5), clock)
+    assert clock.trace[-1].elbo > clock.trace[0].elbo

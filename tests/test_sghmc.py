@@ -9,6 +9,7 @@ from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.particles import log_joint, split_layers
 from dgpbench.methods import sampling
 from dgpbench.methods.choices import Choices, Seeds
+from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.clock import Clock
 from dgpbench.training.diagnostics import autocorrelation_time, chain_summary, normality_pvalues
 from dgpbench.training.mcem import Schedule
@@ -235,3 +236,22 @@ def test_normality_pvalues_are_uniform_for_normals_and_small_for_uniforms():
     assert 0.02 < np.mean(normality_pvalues(rng.normal(size=(500, 400))) < 0.05) < 0.09
     assert normality_pvalues(rng.uniform(size=(500, 50))).max() < 1e-5
     assert np.all(np.isnan(normality_pvalues(np.zeros((10, 2)))))
+
+
+def test_a_run_that_resumes_from_any_checkpoint_ends_in_the_same_bits(tmp_path):
+    whole = sampling.fit(toy_rows(), choices(1), SEEDS, Clock()).posterior()["samples_1"]
+    for stop_after in (8, 18, 25):  # within the burn-in, after it, and while collecting
+
+        class Stop(Exception):
+            pass
+
+        def interrupt(row, _total, stop_after=stop_after):
+            if row.iteration > stop_after:
+                raise Stop
+
+        checkpoints = Checkpoints(tmp_path / str(stop_after), every_seconds=0.0)
+        with pytest.raises(Stop):
+            sampling.fit(toy_rows(), choices(1), SEEDS, Clock(report=interrupt, checkpoints=checkpoints))
+        assert list((tmp_path / str(stop_after)).glob("step-*.npz"))
+        resumed = sampling.fit(toy_rows(), choices(1), SEEDS, Clock(checkpoints=Checkpoints(tmp_path / str(stop_after))))
+        assert np.array_equal(resumed.posterior()["samples_1"], whole)

@@ -35,20 +35,17 @@ def log_tilted(paths: Paths, y: tf.Tensor, s2: tf.Tensor, power: float) -> tf.Te
     return mixture + 0.5 * (1.0 - power) * (LOG_2PI + tf.math.log(s2)) - 0.5 * math.log(power)
 
 
-def power_ep_energy(sites: Sites, cavity: Blocks, log_Z: tf.Tensor, power: float) -> tf.Tensor:
+def power_ep_energy(sites: Sites, log_Z: tf.Tensor, power: float) -> tf.Tensor:
     """The power-EP energy with tied sites, to be maximised (METHODS Sec. 7).
 
         F = sum_{l,GP} [(1 - N/power) Phi(q) - Phi(prior) + (N/power) Phi(cavity)] + (N/B) sum_b log Z_b / power
 
     power = 1 is stochastic EP (Bui et al. 2016, Eq. 10; Hernandez-Munoz 2018, Eq. 4.3.20); power -> 0 is the ELBO.
 
-    :param cavity: ``sites.moments(power)``
-    :param log_Z: of the batch, [B]
+    :param log_Z: of the batch under the cavity, [B]
     """
-    q = sites.moments()
-    count = sites.num_data / power
-    phi_q, phi_cavity = sites.log_normaliser(q), sites.log_normaliser(cavity, power)
-    return phi_q - sites.prior_log_normaliser(q) + count * (phi_cavity - phi_q + tf.reduce_mean(log_Z))
+    q, cavity, count = sites.log_normaliser(), sites.log_normaliser(removed=power), sites.num_data / power
+    return q - sites.prior_log_normaliser() + count * (cavity - q + tf.reduce_mean(log_Z))
 
 
 def hidden_bound(prior: DeepGP, q: Blocks, choleskys, X, y: tf.Tensor, hidden: list, num_data: int) -> tf.Tensor:
@@ -60,15 +57,16 @@ def hidden_bound(prior: DeepGP, q: Blocks, choleskys, X, y: tf.Tensor, hidden: l
     :param y: its targets, [B]
     :param hidden: (m, s) of q(h^l) = N(m, diag s) for its rows, [B, T_l] each, one pair for each hidden layer
     """
-    variational = list(zip(q.means, q.diagonal, strict=True))
-    mean, variance = deterministic_moments(prior.layers[0], choleskys[0], *variational[0], X)
+    mean, variance = deterministic_moments(prior.layers[0], choleskys[0], q.means[0], q.covariance(0), X)
     terms = tf.zeros_like(y)
     for index, (m, s) in enumerate(hidden):
         noise = prior.layers[index].output_noise
         each = expected_log_normal(m, s, mean, variance - noise, noise) + gaussian_entropy(s)
         terms += tf.reduce_sum(each, axis=-1)
-        layer, Lk = prior.layers[index + 1], choleskys[index + 1]
-        mean, variance = gaussian_moments(layer, Lk, *variational[index + 1], m, s)
+        above = index + 1
+        mean, variance = gaussian_moments(
+            prior.layers[above], choleskys[above], q.means[above], q.diagonal[above], m, s
+        )
     terms += expected_log_normal(y, 0.0, mean[:, 0], variance[:, 0], prior.noise_variance)
     return num_data * tf.reduce_mean(terms) - q.kl()
 

@@ -20,7 +20,9 @@ from dgpbench.errors import Refused
 def check_kernel(kernel: gpflow.kernels.Kernel) -> None:
     """Refuse a kernel whose psi statistics are not written here."""
     if not isinstance(kernel, gpflow.kernels.SquaredExponential):
-        raise Refused("method.kernel must be squared_exponential for aep and fully_factorised: their psi statistics need it")
+        raise Refused(
+            "method.kernel must be squared_exponential for aep and fully_factorised: their psi statistics need it"
+        )
 
 
 @check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "return: [B, M]")
@@ -78,7 +80,10 @@ def _packed_psi2(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor
     w = 1.0 / (squares + 2.0 * v)
     first, second = _pairs(Z.shape[0])
     Z_first, Z_second = tf.gather(Z, first), tf.gather(Z, second)
-    total, apart = Z_first + Z_second, tf.reduce_sum(tf.square(Z_first - Z_second) / (-4.0 * squares), -1, keepdims=True)
+    total, apart = (
+        Z_first + Z_second,
+        tf.reduce_sum(tf.square(Z_first - Z_second) / (-4.0 * squares), -1, keepdims=True),
+    )
     rows = _constant(mu, 2.0 * v, w, squares, 1.0)
     ones = tf.ones_like(apart), tf.ones_like(rows)
     return tf.exp(_linear([mu * w, -0.25 * w, rows, ones[1]], [total, tf.square(total), ones[0], apart]))

@@ -16,12 +16,20 @@ class Blocks(NamedTuple):
     :param means: m, one [T_l, M] a layer
     :param diagonal: the diagonal blocks of C, one lower triangular [T_l, M, M] a layer
     :param couplings: (l, k) -> the off-diagonal blocks of C in the structure's order, [P, M, M]
+    :param covariances: C C^T of the diagonal blocks where it is known already, [T_l, M, M]; mean field only
     """
 
     structure: Structure
     means: list[tf.Tensor]
     diagonal: list[tf.Tensor]
     couplings: dict[tuple[int, int], tf.Tensor]
+    covariances: list[tf.Tensor] | None = None
+
+    def covariance(self, layer: int) -> tf.Tensor:
+        """The covariance of each GP of a layer in a mean-field posterior, [T_l, M, M]."""
+        if self.covariances is not None:
+            return self.covariances[layer]
+        return tf.matmul(self.diagonal[layer], self.diagonal[layer], transpose_b=True)
 
     def kl(self) -> tf.Tensor:
         """KL(q(v) || N(0, I)) = 1/2 (|C|_F^2 + |m|^2 - T M - 2 sum log |C_ii|)."""

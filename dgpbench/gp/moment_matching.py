@@ -10,6 +10,8 @@ from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagate import Paths
 from dgpbench.gp.quadratics import quadratic
 
+MATCHED_ROWS_AT_ONCE = 512  # each holds M (M + 1) / 2 numbers of psi2: bounds the memory of a prediction
+
 
 def match_moments(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tensor) -> Paths:
     """The output's Gaussian when each layer's output is replaced by the Gaussian of equal mean and variances.
@@ -21,7 +23,7 @@ def match_moments(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Te
     :param X: rows, [B, D]
     :return: one path of each row; ``hidden`` holds the hidden layers' means, [T_l, 1, B]
     """
-    mu, v = deterministic_moments(prior.layers[0], choleskys[0], q.means[0], q.diagonal[0], X)
+    mu, v = deterministic_moments(prior.layers[0], choleskys[0], q.means[0], q.covariance(0), X)
     hidden = []
     for layer, Lk, m, C in zip(prior.layers[1:], choleskys[1:], q.means[1:], q.diagonal[1:], strict=True):
         hidden.append(tf.transpose(mu)[:, None, :])
@@ -29,15 +31,15 @@ def match_moments(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Te
     return Paths(tf.transpose(mu), tf.transpose(v), hidden)
 
 
-def deterministic_moments(layer: GPLayer, Lk, m, C, X: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def deterministic_moments(layer: GPLayer, Lk, m, S, X: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """E h and Var h of a layer with known inputs X [B, D]: m(x) + a^T m_t and a^T S_t a + residual, [B, T] each.
 
     :param m: means of v, [T, M]
-    :param C: factors of S_t = C_t C_t^T, [T, M, M]
+    :param S: covariances of v, [T, M, M]
     """
     features = layer.features(X[None], Lk)
     mean = features.mean[:, 0] + m @ features.A[:, 0]
-    variance = quadratic(tf.matmul(C, C, transpose_b=True), features.A)[:, 0] + features.residual
+    variance = quadratic(S, features.A)[:, 0] + features.residual
     return tf.transpose(mean), tf.transpose(variance)
 
 
@@ -47,6 +49,7 @@ def gaussian_moments(layer: GPLayer, Lk, m, C, mu: tf.Tensor, v: tf.Tensor) -> t
         E f   = w^T mu + psi1^T b,   b = Lk^{-T} m
         Var f = psi0 + w + tr(psi2 Q) - (psi1^T b)^2 + sum_d w_d^2 v_d + 2 b^T c w,   Q = Lk^{-T} (S + m m^T - I) Lk^{-1}
 
+    :param C: factors of S_t = C_t C_t^T, [T, M, M]
     :param mu: [B, D]
     :param v: [B, D], positive
     """
@@ -67,7 +70,9 @@ def _weights(Lk: tf.Tensor, m: tf.Tensor, C: tf.Tensor) -> tuple[tf.Tensor, tf.T
     """b_t = Lk^{-T} m_t [T, M] and Q_t = Lk^{-T} (C_t C_t^T + m_t m_t^T - I) Lk^{-1} [T, M, M] from one solve."""
     T, M = m.shape
     right = tf.concat([C, m[:, :, None]], axis=-1)
-    columns = tf.concat([tf.reshape(tf.transpose(right, [1, 0, 2]), [M, T * (M + 1)]), tf.eye(M, dtype=m.dtype)], axis=-1)
+    columns = tf.concat(
+        [tf.reshape(tf.transpose(right, [1, 0, 2]), [M, T * (M + 1)]), tf.eye(M, dtype=m.dtype)], axis=-1
+    )
     solved = tf.linalg.triangular_solve(Lk, columns, adjoint=True)
     Y = tf.transpose(tf.reshape(solved[:, : T * (M + 1)], [M, T, M + 1]), [1, 0, 2])
     inverse = solved[:, T * (M + 1) :]

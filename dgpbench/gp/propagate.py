@@ -146,6 +146,8 @@ class _RecursiveMarginals:
 
     def _covariance(self, layer: int, earlier: int) -> tf.Tensor | None:
         """S^{l,k} = sum_j C_lj C_kj^T: [tau, M, M], or [1, M, M] for the output with itself."""
+        if layer == earlier and not self.q.couplings:
+            return self.q.covariance(layer)
         products = []
         for j in range(earlier + 1):
             C_l, C_k = self._factor(layer, j), self._factor(earlier, j)

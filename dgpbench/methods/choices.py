@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
 
 
@@ -13,11 +15,13 @@ class Choices:
     :param method: the keys of ``method`` in conf/
     :param training: the keys of ``training``
     :param prediction: the keys of ``prediction``
+    :param initial: a finished run's parameters by path, to start from; None to start anew
     """
 
     method: dict[str, Any]
     training: dict[str, Any]
     prediction: dict[str, Any]
+    initial: dict[str, np.ndarray] | None = None
 
 
 @dataclass(frozen=True)

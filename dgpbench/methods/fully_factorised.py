@@ -17,7 +17,7 @@ from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.energies import hidden_bound
 from dgpbench.gp.expectations import check_kernel
 from dgpbench.gp.gaussians import BlockGaussian
-from dgpbench.gp.moment_matching import match_moments
+from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, mean_map
 from dgpbench.gp.propagate import Paths
 from dgpbench.methods.choices import Choices, Seeds, pick
@@ -37,7 +37,9 @@ def fit(train: Regression, choices: Choices, seeds: Seeds, clock: Clock) -> Deep
         check_kernel(layer.kernel)
     rule = stopping_rule(choices.training)
     fitting, held_out = hold_out(train, rule, choices.training, seeds.holdout)
-    hidden = HiddenRows(principal_rows(fitting.X, architecture.widths[:-1], seeds.initial), choices.method["row_variance"])
+    hidden = HiddenRows(
+        principal_rows(fitting.X, architecture.widths[:-1], seeds.initial), choices.method["row_variance"]
+    )
     model = FullyFactorisedModel(prior, build_posterior(choices.method, architecture), hidden)
     N = len(fitting.X)
     iterations = train_by_adam(
@@ -90,6 +92,8 @@ class HiddenRows(gpflow.Module):
 
 class FullyFactorisedModel(gpflow.Module):
     """A prior, a mean-field q(v) and the rows' q(h), trained together."""
+
+    columns_at_once = MATCHED_ROWS_AT_ONCE
 
     def __init__(self, prior: DeepGP, q: BlockGaussian, hidden: HiddenRows):
         super().__init__(name="fully_factorised")

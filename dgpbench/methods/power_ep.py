@@ -23,13 +23,20 @@ from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.energies import log_tilted, power_ep_energy
 from dgpbench.gp.expectations import check_kernel
 from dgpbench.gp.gaussians import Blocks
-from dgpbench.gp.moment_matching import match_moments
+from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
 from dgpbench.gp.propagate import Paths, marginalise
 from dgpbench.gp.sites import TiedSites
 from dgpbench.methods.choices import Choices, Seeds, pick
 from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.variational import DeepPredictor, hold_out, path_shapes, stopping_rule, train_by_adam
+from dgpbench.methods.variational import (
+    COLUMNS_AT_ONCE,
+    DeepPredictor,
+    hold_out,
+    path_shapes,
+    stopping_rule,
+    train_by_adam,
+)
 from dgpbench.training.clock import Clock
 from dgpbench.training.minibatches import base_seed, stateless_normals
 
@@ -88,6 +95,7 @@ class PowerEPModel(gpflow.Module):
         self.q = q
         self.power = power
         self.matched = matched
+        self.columns_at_once = MATCHED_ROWS_AT_ONCE if matched else COLUMNS_AT_ONCE
 
     def energy(self, X: tf.Tensor, y: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """The energy, from the batch X [B, D], y [B]; rows travel under the cavity."""
@@ -95,7 +103,7 @@ class PowerEPModel(gpflow.Module):
         sites = self.q.values()
         cavity = sites.moments(self.power)
         paths = self._propagate(cavity, choleskys, X, num_samples, seed, step)
-        return power_ep_energy(sites, cavity, log_tilted(paths, y, self.prior.noise_variance, self.power), self.power)
+        return power_ep_energy(sites, log_tilted(paths, y, self.prior.noise_variance, self.power), self.power)
 
     def paths(self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> Paths:
         """Paths of the rows X under q, for prediction."""

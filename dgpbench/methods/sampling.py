@@ -24,7 +24,7 @@ from dgpbench.predictive import GaussianMixture
 from dgpbench.training.clock import Clock
 from dgpbench.training.diagnostics import MAX_TRACES, chain_summary
 from dgpbench.training.loops import AdamSettings
-from dgpbench.training.mcem import Chain, Schedule, collect, train
+from dgpbench.training.mcem import Chain, Schedule, run
 from dgpbench.training.minibatches import Minibatches, base_seed, stateless_normals
 from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerSettings
 
@@ -42,8 +42,7 @@ def fit(train_rows: Regression, choices: Choices, seeds: Seeds, clock: Clock) ->
     prior = build_prior(architecture, train_rows.X, kmeans_centres(train_rows.X, architecture.num_inducing, seeds.initial))
     schedule = build_schedule(choices)
     chain = build_chain(prior, train_rows, choices, schedule, seeds)
-    taken = train(chain, schedule, clock)
-    samples = collect(chain, schedule, taken, clock)
+    taken, samples = run(chain, schedule, clock)
     predictor = SampledPredictor(SampledDeepGP(prior, samples), {"iterations": taken})
     rows = np.random.default_rng(seeds.prediction).permutation(len(train_rows.X))[:MAX_TRACES]
     traces = predictor.traces(train_rows.X[rows], seeds.prediction)

@@ -8,12 +8,14 @@ Mean field is DSVI (Salimbeni & Deisenroth 2017); depth 1 is the sparse GP of He
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
 from dgpbench.datasets.scaling import Regression
+from dgpbench.errors import Refused
 from dgpbench.gp.gaussians import BlockGaussian
 from dgpbench.gp.objectives import elbo
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
@@ -26,6 +28,7 @@ from dgpbench.training.clock import Clock
 from dgpbench.training.early_stopping import StoppingRule
 from dgpbench.training.loops import RECORD_EVERY, AdamSettings, maximise
 from dgpbench.training.minibatches import Minibatches, base_seed, stateless_normals
+from dgpbench.training.natural_gradient import NaturalGradientAdam
 
 COLUMNS_AT_ONCE = 8192  # rows x samples of one prediction graph call: bounds its memory
 
@@ -40,10 +43,34 @@ def fit(train: Regression, choices: Choices, seeds: Seeds, clock: Clock) -> "Dee
     prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
     q = build_posterior(choices.method, architecture)
     model = DeepModel(prior, q, sample_inducing=not choices.method["marginalise"])
+    if choices.initial is not None:
+        start_from(model, choices.initial)
     rule = stopping_rule(choices.training)
     fitting, held_out = hold_out(train, rule, choices.training, seeds.holdout)
     iterations = train_by_adam(model, fitting, held_out, rule, choices.training, seeds, clock)
     return DeepPredictor(model, choices.prediction["num_samples"], {"iterations": iterations})
+
+
+def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
+    """Put a finished run's parameters into a model whose structure holds the other's, as fc holds mf (Table S5).
+
+    Blocks of C that a mean-field run does not have stay at zero.
+
+    :raises Refused: where the two runs differ in layers, widths, inducing points or features, or in their couplings
+    """
+    parameters = gpflow.utilities.parameter_dict(model)
+    couplings, theirs = ({name for name in names if ".couplings" in name} for names in (parameters, initial))
+    wanted = set(parameters) - (couplings - theirs)
+    fits = theirs in (set(), couplings) and all(
+        name in initial and initial[name].shape == tuple(parameters[name].shape) for name in wanted
+    )
+    if not fits:
+        raise Refused(
+            "init_from= names a run of another architecture; start from a mean-field run, or one of the same structure, "
+            "with the same method.num_layers, method.width and method.num_inducing on the same data set"
+        )
+    for name in wanted:
+        parameters[name].assign(initial[name])
 
 
 def build_posterior(method: dict, architecture: Architecture) -> BlockGaussian:
@@ -66,6 +93,8 @@ class DeepModel(gpflow.Module):
 
     :param sample_inducing: draw v for each path (``fc_mc``; paper, Eq. 12) where False integrates it out (Theorem 1)
     """
+
+    columns_at_once = COLUMNS_AT_ONCE
 
     def __init__(self, prior: DeepGP, q: BlockGaussian, *, sample_inducing: bool = False):
         super().__init__(name="deep_model")
@@ -127,7 +156,7 @@ def train_by_adam(
     return maximise(
         objective or bound,
         model.trainable_variables,
-        settings.build(),
+        build_optimiser(settings, model.q, training),
         (fitting.X, fitting.Y[:, 0], np.arange(N)),
         Minibatches(N, training["batch_size"], seeds.batches),
         training["max_iterations"],
@@ -135,6 +164,13 @@ def train_by_adam(
         validate=validate,
         rule=rule,
     )
+
+
+def build_optimiser(settings: AdamSettings, q: BlockGaussian, training: dict):
+    """Adam for everything, or natural gradients on q with Adam on the rest (METHODS Sec. 9)."""
+    if training.get("optimiser") != "natgrad_adam":
+        return settings.build()
+    return NaturalGradientAdam(q, settings.build(), replace(settings, learning_rate=training["natgrad_gamma"]).schedule())
 
 
 def stopping_rule(training: dict) -> StoppingRule | None:
@@ -181,7 +217,7 @@ class DeepPredictor:
 
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
         """The predictive mixture at standardised inputs X [N, D], in chunks of bounded memory."""
-        size = max(1, COLUMNS_AT_ONCE // self.num_samples)
+        size = max(1, self.model.columns_at_once // self.num_samples)
         chunks = [
             self._moments(X[start : start + size], base_seed(seed), tf.constant(index, tf.int64))
             for index, start in enumerate(range(0, len(X), size))

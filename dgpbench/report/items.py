@@ -27,9 +27,9 @@ class Sweep:
     values: Values
     series: str | None = None
 
-    def settings(self) -> dict[str, str]:
-        """What it sets beyond the identity's own axes: one value each."""
-        return {key: values[0] for key, values in self.values.items() if key not in AXES}
+    def settings(self) -> dict[str, tuple[str, ...]]:
+        """What it sets beyond the identity's own axes."""
+        return {key: values for key, values in self.values.items() if key not in AXES}
 
     def combinations(self, keys: Sequence[str]) -> Iterator[dict[str, str]]:
         """Every combination of the values of some keys, in the order of the keys."""
@@ -56,7 +56,7 @@ class Item:
     """A published table or figure: which runs it is about, and how it is rendered.
 
     :param external: overrides that say where and how runs are carried out, not what they compute
-    :param narrowed: the overrides that were given
+    :param narrowed: the other overrides that were given
     """
 
     name: str
@@ -85,6 +85,11 @@ class Item:
     def protocol(self) -> str:
         """The protocol of all its runs."""
         return self.sweeps[0].values["protocol"][0]
+
+    def with_task(self, task: str) -> "Item":
+        """The same runs on another task."""
+        sweeps = (replace(sweep, values={**sweep.values, "task": (task,)}) for sweep in self.sweeps)
+        return replace(self, sweeps=tuple(sweeps))
 
 
 def load(name: str, given: Iterable[str] = ()) -> Item:
@@ -118,7 +123,7 @@ def _read(name: str) -> Item:
 def _sweep(given: Mapping[str, Any]) -> Sweep:
     """A sub-sweep of a file: each value in Hydra's grammar, the replaceable keys at their usual values."""
     texts = {key: str(value) for key, value in given.items() if key != "series"}
-    parsed = overrides.parse_known([f"{key}={value}" for key, value in texts.items()])
+    parsed = overrides.parse([f"{key}={value}" for key, value in texts.items()])
     values = {each.key_or_group: values_of(each) for each in parsed}
     usual = {key: (value,) for key, value in REPLACED.items() if value is not None}
     return Sweep(usual | values, given.get("series"))
@@ -144,7 +149,7 @@ def narrow(item: Item, given: Sequence[str]) -> Item:
 
     :raises Refused: where nothing is left, or where runs of different settings would share a cell
     """
-    sweeps, external = list(item.sweeps), list(item.external)
+    sweeps, external, narrowed = list(item.sweeps), list(item.external), list(item.narrowed)
     for override in overrides.parse_known(given):
         key = override.key_or_group
         if key in config.EXTERNAL:
@@ -155,17 +160,24 @@ def narrow(item: Item, given: Sequence[str]) -> Item:
             offered = dict.fromkeys(value for sweep in item.sweeps for value in sweep.values.get(key, ()))
             raise Refused(f"{override.input_line} leaves nothing of {item.name}; its {key} is one of {', '.join(offered)}")
         sweeps = [sweep for sweep in kept if sweep is not None]
-    return replace(item, sweeps=tuple(sweeps), external=tuple(external), narrowed=(*item.narrowed, *given))
+        narrowed.append(override.input_line)
+    return replace(item, sweeps=tuple(sweeps), external=tuple(external), narrowed=tuple(narrowed))
 
 
 def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:
     offered = sweep.values.get(key, ())
-    if key in REPLACED or key not in sweep.values:
-        choices = config.choices(key) if key in config.GROUPS else offered
-        wanted = values_of(override, choices)
+    if _replaceable(sweep, key):
+        wanted = values_of(override, config.choices(key) if key in config.GROUPS else offered)
         if len(wanted) != 1:
             raise Refused(f"{override.input_line} names {len(wanted)} values; an item takes one {key} at a time")
         return replace(sweep, values={**sweep.values, key: wanted})
     wanted = values_of(override, offered)
     left = tuple(value for value in offered if value in wanted)
     return replace(sweep, values={**sweep.values, key: left}) if left else None
+
+
+def _replaceable(sweep: Sweep, key: str) -> bool:
+    """Whether an override changes the key in every run; what is swept, or makes a series what it is, is narrowed."""
+    if key in REPLACED or key not in sweep.values:
+        return True
+    return key not in AXES and sweep.series is None and len(sweep.values[key]) == 1

@@ -14,7 +14,12 @@ from dgpbench import records
 
 STYLE = Path(__file__).with_name("dgpbench.mplstyle")
 MAX_DRAWN = 300  # more error bars than this hide one another
-SHOWN_SCORES = {"tll": "TLL {:.3f} nats", "rmse": "RMSE {:.3g}", "crps": "CRPS {:.3g}", "coverage_95": "95 % coverage {:.1%}"}
+SHOWN_SCORES = {
+    "tll": "TLL {:.3f} nats",
+    "rmse": "RMSE {:.3g} units of y",
+    "crps": "CRPS {:.3g} units of y",
+    "coverage_95": "95 % coverage {:.1%}",
+}
 MUTED = "0.45"
 
 
@@ -22,16 +27,20 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     """Draw a finished run from its files; the suffix of ``output`` (png, pdf, svg) names the format.
 
     :param output: ``figure.png`` beside the record unless given
-    :raises ValueError: when the run's files are damaged
+    :raises ValueError: when the run's files are damaged or hold no predictions
     """
     run_directory = Path(run_directory)
     output = run_directory / "figure.png" if output is None else Path(output)
     record = records.read_record(run_directory)
     if problems := records.verify_run(run_directory):
         raise ValueError(problems[0])
+    if records.POINTS not in record["files"]:
+        raise ValueError(f"{run_directory} is {record['status']}: there are no predictions to draw")
     trace_file = run_directory / records.TRACE
     trace = pd.read_parquet(trace_file) if trace_file.exists() else None
-    figure = run_figure(pd.read_parquet(run_directory / records.POINTS), trace, record["scores"], title_of(record["identity"]))
+    figure = run_figure(
+        pd.read_parquet(run_directory / records.POINTS), trace, record["scores"], title_of(record["identity"])
+    )
     with matplotlib.rc_context(fname=STYLE), records.refusing_unwritable(output):
         output.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(output)
@@ -40,8 +49,8 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
 
 def title_of(identity: Mapping[str, Any]) -> str:
     """'star (L = 3) on boston, interpolation, split 0, seed 0; lindinger2020-laptop'."""
-    return (
-        "{method} (L = {num_layers}) on {dataset}, {task}, split {split}, seed {seed}; {protocol}-{budget}".format(**identity)
+    return "{method} (L = {num_layers}) on {dataset}, {task}, split {split}, seed {seed}; {protocol}-{budget}".format(
+        **identity
     )
 
 
@@ -79,7 +88,7 @@ def predicted_against_observed(points: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def thinned(points: pd.DataFrame, most: int = MAX_DRAWN) -> pd.DataFrame:
-    """At most ``most`` rows, evenly spaced in the order of y: the same ones each time, smallest and largest among them."""
+    """At most ``most`` rows, evenly spaced in the order of y, both ends among them: the same ones each time."""
     ordered = points.sort_values("y", kind="stable")
     chosen = np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int))
     return ordered.iloc[chosen]
@@ -114,10 +123,13 @@ def training_trace(trace: pd.DataFrame, ax: Axes) -> Axes:
     ax.set(xlabel="iteration", title="Training\n")
     ax.set_ylabel("ELBO (nats, standardised y)", color="C0")
     _focus(finite["elbo"], ax)
-    validation = trace[["iteration", "validation_tll"]].astype(float).dropna() if "validation_tll" in trace else trace[:0]
+    validation = (
+        trace[["iteration", "validation_tll"]].astype(float).dropna() if "validation_tll" in trace else trace[:0]
+    )
     if len(validation):
         other = ax.twinx()
-        other.plot(validation["iteration"], validation["validation_tll"], color="C1", alpha=0.8)
+        other.plot(validation["iteration"], validation["validation_tll"], color="C1", alpha=0.8, linewidth=0.8)
+        other.spines["right"].set_visible(True)
         other.set_ylabel("validation TLL (nats, standardised y)", color="C1")
         other.grid(visible=False)
         _focus(validation["validation_tll"], other)

@@ -197,8 +197,13 @@ def probability_of_improvement(
     return float(np.mean([each.mean() for each in by_set])), float(low), float(high)
 
 
-def improvements(losses: pd.DataFrame, pairs: Sequence[tuple[str, str]] | None = None) -> pd.DataFrame:
-    """``probability_of_improvement`` of all pairs: columns method_a, method_b, probability, low, high."""
-    pairs = list(combinations(losses.columns, 2)) if pairs is None else list(pairs)
+def best_against_rest(losses: pd.DataFrame) -> list[tuple[str, str]]:
+    """The method of best mean rank with each of the others, in the order of their ranks."""
+    first, *others = mean_ranks(losses).sort_values(kind="stable").index
+    return [(first, other) for other in others]
+
+
+def improvements(losses: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """``probability_of_improvement`` of some pairs: columns method_a, method_b, probability, low, high."""
     rows = [(a, b, *probability_of_improvement(losses, a, b)) for a, b in pairs]
     return pd.DataFrame(rows, columns=["method_a", "method_b", "probability", "low", "high"])

@@ -1,11 +1,12 @@
 """The clock of one run: how long it may take, and the trace of how it went."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dgpbench.errors import TimedOut
+from dgpbench.training.checkpoints import Checkpoints
 
 
 class TraceRow(NamedTuple):
@@ -24,11 +25,13 @@ class Clock:
     :param max_seconds: training stops, without failing, after this many seconds of training
     :param timeout_seconds: the run fails with ``TimedOut`` after this many seconds in all
     :param report: called with (row, max_iterations) whenever a row is recorded
+    :param checkpoints: where the run's state is kept
     """
 
     max_seconds: float | None = None
     timeout_seconds: float | None = None
     report: Callable[[TraceRow, int], None] = lambda row, total: None
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     trace: list[TraceRow] = field(default_factory=list)
     tracing_seconds: float = 0.0
     training_seconds: float = 0.0
@@ -54,6 +57,22 @@ class Clock:
         """Add a row to the trace and report it."""
         self.trace.append(TraceRow(iteration, self.training_seconds, elbo, validation_tll))
         self.report(self.trace[-1], max_iterations)
+
+    def resume(self, variables: Sequence[Any]) -> int:
+        """Restore the variables and the trace from the newest checkpoint; the iteration to go on from, 0 for a new run."""
+        found = self.checkpoints.restore(variables)
+        if found is None:
+            return 0
+        iteration, progress = found
+        self.trace[:] = [TraceRow(*row) for row in progress["trace"]]
+        self.training_seconds = progress["training_seconds"]
+        return iteration
+
+    def keep(self, iteration: int, variables: Sequence[Any], *, now: bool = False) -> None:
+        """Write a checkpoint when one is due, or now."""
+        if now or self.checkpoints.due:
+            progress = {"trace": self.trace, "training_seconds": self.training_seconds}
+            self.checkpoints.save(iteration, variables, progress)
 
     @property
     def spent(self) -> bool:

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
 from gpflow.keras import tf_keras
 
+from dgpbench import interrupts
 from dgpbench.errors import Diverged
 from dgpbench.training.clock import Clock
 from dgpbench.training.early_stopping import StoppingRule
@@ -29,12 +31,15 @@ class AdamSettings:
     decay_rate: float
     decay_steps: int
 
-    def build(self):
-        """TensorFlow's Adam with the fused update and the epsilon of the published runs."""
-        schedule = tf_keras.optimizers.schedules.ExponentialDecay(
+    def schedule(self):
+        """The learning rate as a function of the step."""
+        return tf_keras.optimizers.schedules.ExponentialDecay(
             self.learning_rate, self.decay_steps, self.decay_rate, staircase=True
         )
-        return tf_keras.optimizers.legacy.Adam(schedule, epsilon=1e-8)
+
+    def build(self):
+        """TensorFlow's Adam with the fused update and the epsilon of the published runs."""
+        return tf_keras.optimizers.legacy.Adam(self.schedule(), epsilon=1e-8)
 
 
 def maximise(
@@ -61,20 +66,24 @@ def maximise(
     """
     advance = _compile(objective, list(variables), optimiser, data, batches.batch_size)
     clock.tracing(lambda: advance.get_concrete_function())
-    scores: list[float] = []
-    iteration = 0
-    while iteration < max_iterations and not clock.spent:
-        rows = batches.rows(iteration, min(RECORD_EVERY, max_iterations - iteration))
-        value = float(clock.training(lambda: advance(tf.constant(iteration, tf.int64), tf.constant(rows))))
-        iteration += len(rows)
-        if not math.isfinite(value):
-            raise Diverged(f"the objective became {value} by iteration {iteration} of {max_iterations}")
-        score = clock.training(validate) if validate is not None else None
-        clock.record(iteration, value, score, max_iterations)
-        if rule is not None and score is not None:
-            scores.append(score)
-            if rule.stops(iteration, scores):
-                break
+    state = [*variables, *optimiser.variables()]
+    iteration = clock.resume(state)
+    scores = [row.validation_tll for row in clock.trace if row.validation_tll is not None]
+    stopped = rule is not None and bool(scores) and rule.stops(iteration, scores)
+    with interrupts.deferred():
+        while not stopped and iteration < max_iterations and not clock.spent:
+            rows = batches.rows(iteration, min(RECORD_EVERY, max_iterations - iteration))
+            value = float(clock.training(partial(advance, tf.constant(iteration, tf.int64), tf.constant(rows))))
+            iteration += len(rows)
+            if not math.isfinite(value):
+                raise Diverged(f"the objective became {value} by iteration {iteration} of {max_iterations}")
+            score = clock.training(validate) if validate is not None else None
+            clock.record(iteration, value, score, max_iterations)
+            if rule is not None and score is not None:
+                scores.append(score)
+                stopped = rule.stops(iteration, scores)
+            clock.keep(iteration, state, now=interrupts.is_pending())
+            interrupts.raise_pending()
     return iteration
 
 

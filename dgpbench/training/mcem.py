@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
+from dgpbench import interrupts
 from dgpbench.errors import Diverged
 from dgpbench.training.clock import Clock
 from dgpbench.training.loops import RECORD_EVERY
@@ -145,34 +146,62 @@ class Chain:
         return [tf.random.experimental.stateless_fold_in(at_step, index) for index in range(count)]
 
 
-def train(chain: Chain, schedule: Schedule, clock: Clock) -> int:
-    """Burn in and learn the parameters; then the preconditioner is frozen. Returns the steps taken."""
-    taken, frozen = 0, False
-    for start, count in schedule.segments():
-        adapt = start < schedule.burn_in
-        if not adapt and not frozen:
+def run(chain: Chain, schedule: Schedule, clock: Clock) -> tuple[int, np.ndarray]:
+    """Burn in and learn, freeze the preconditioner, collect; goes on from a checkpoint where there is one.
+
+    :return: the steps of training, and the samples of v, [S, P]
+    """
+    progress = Collected(schedule.num_samples, chain.sampler.position.shape[1], chain.X.dtype)
+    state = [*chain.variables, *chain.optimiser.variables(), *chain.sampler.variables, chain.window.ring, *progress.variables]
+    step = clock.resume(state)
+    with interrupts.deferred():
+        if progress.learned < 0:
+            taken = _train(chain, schedule, clock, step, state)
             chain.sampler.freeze()
-            frozen = True
+            progress.learned.assign(taken)
+        _collect(chain, schedule, clock, progress, state)
+    return int(progress.learned), progress.samples.numpy()
+
+
+class Collected(tf.Module):
+    """The samples so far, and the steps of training before them (-1 while training lasts)."""
+
+    def __init__(self, num_samples: int, size: int, dtype):
+        super().__init__(name="collected")
+        self.samples = tf.Variable(tf.zeros([num_samples, size], dtype), trainable=False)
+        self.count = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.learned = tf.Variable(-1, dtype=tf.int64, trainable=False)
+
+
+def _train(chain: Chain, schedule: Schedule, clock: Clock, taken: int, state: list) -> int:
+    """Sampler steps with gradient steps, adapting during the burn-in; the steps taken in all."""
+    for start, count in schedule.segments():
+        if start < taken or clock.spent:
+            continue
+        adapt = start < schedule.burn_in
+        if not adapt:
+            chain.sampler.freeze()
         weight = float(adapt and start >= schedule.burn_in // 2)
         value = chain.advance(start, count, clock, adapt=adapt, learn=True, weight=weight)
         taken = start + count
-        clock.record(taken, value, None, schedule.total)
-        if clock.spent:
-            break
-    if not frozen:
-        chain.sampler.freeze()
+        _note(clock, schedule, taken, value, state)
     return taken
 
 
-def collect(chain: Chain, schedule: Schedule, first_step: int, clock: Clock) -> np.ndarray:
-    """Samples of v, ``thinning`` steps apart, under fixed parameters and preconditioner, [S, P].
+def _collect(chain: Chain, schedule: Schedule, clock: Clock, progress: Collected, state: list) -> None:
+    """Samples of v, ``thinning`` steps apart, under fixed parameters and preconditioner.
 
     Collected even when the time for training is used up: without samples there is nothing to predict with.
     """
-    samples = []
-    for index in range(schedule.num_samples):
-        start = first_step + index * schedule.thinning
+    for index in range(int(progress.count), schedule.num_samples):
+        start = int(progress.learned) + index * schedule.thinning
         value = chain.advance(start, schedule.thinning, clock, adapt=False, learn=False, weight=0.0)
-        samples.append(chain.sampler.position.numpy()[0])
-        clock.record(start + schedule.thinning, value, None, schedule.total)
-    return np.stack(samples)
+        progress.samples.scatter_nd_update([[index]], chain.sampler.position)
+        progress.count.assign(index + 1)
+        _note(clock, schedule, start + schedule.thinning, value, state)
+
+
+def _note(clock: Clock, schedule: Schedule, step: int, value: float, state: list) -> None:
+    clock.record(step, value, None, schedule.total)
+    clock.keep(step, state, now=interrupts.is_pending())
+    interrupts.raise_pending()

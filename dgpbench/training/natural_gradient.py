@@ -82,6 +82,10 @@ class NaturalGradientAdam:
         """Create Adam's slots and counter before the graph is traced."""
         self.adam._create_all_weights([variable for variable in variables if id(variable) not in self._own])
 
+    def variables(self) -> list:
+        """What a checkpoint must hold besides the model."""
+        return self.adam.variables()
+
     def apply_gradients(self, pairs) -> None:
         """One step of both."""
         pairs = list(pairs)

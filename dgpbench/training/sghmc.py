@@ -52,6 +52,7 @@ class Sampler(tf.Module):
         self.sum_noise = tf.Variable(zero, trainable=False)
         self.count = tf.Variable(np.zeros([], start.dtype), trainable=False)
         self.gradient_noise = tf.Variable(zero, trainable=False)  # Var[grad]; 0 until frozen
+        self.is_frozen = tf.Variable(0, trainable=False, dtype=tf.int64)
 
     def step(self, gradient: tf.Tensor, normals: tf.Tensor, *, adapt: bool) -> None:
         """One step of every chain.
@@ -84,8 +85,11 @@ class Sampler(tf.Module):
         self.count.assign_add(weight)
 
     def freeze(self) -> None:
-        """Fix the preconditioner for good, as ``settings.freeze`` says."""
-        if self.count == 0.0:  # stopped before the second half of the burn-in
+        """Fix the preconditioner for good, as ``settings.freeze`` says; once."""
+        if self.is_frozen == 1:
+            return
+        self.is_frozen.assign(1)
+        if self.count == 0.0:  # stopped before the second half of the burn-in: the snapshot is all there is
             return
         if self.settings.freeze == "mean":
             self.square.assign(self.sum_squares / self.count)

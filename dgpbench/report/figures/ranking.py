@@ -3,13 +3,13 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.report.figures.style import label, look
+from dgpbench.report.statistics import cliques
 
 
 def critical_difference(frame: pd.DataFrame, ax: Axes) -> Axes:
     """Mean ranks on a line, methods that do not differ joined by bars (Demsar 2006, Fig. 1).
 
-    :param frame: columns method, num_layers, mean_rank, and for all rows alike critical_difference, num_blocks, alpha
+    :param frame: columns label, mean_rank, and for all rows alike critical_difference, num_blocks, alpha
     """
     ordered = frame.sort_values("mean_rank").reset_index(drop=True)
     difference, k = float(ordered["critical_difference"].iloc[0]), len(ordered)
@@ -25,8 +25,6 @@ def critical_difference(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def _groups(ordered: pd.DataFrame, difference: float) -> list[tuple[float, float]]:
-    from dgpbench.report.statistics import cliques
-
     average = ordered["mean_rank"]
     return [(average[group].min(), average[group].max()) for group in cliques(average, difference)]
 
@@ -36,10 +34,9 @@ def _name(ax: Axes, row: pd.Series, place: int, k: int, lowest: float) -> None:
     left = place < (k + 1) // 2
     level = lowest - 0.55 * (place + 1 if left else k - place)
     end = 1 - 0.12 * (k - 1) if left else k + 0.12 * (k - 1)
-    style = look(row["method"], row["num_layers"])
-    ax.plot([row["mean_rank"]] * 2 + [end], [0, level, level], color=style.colour, linewidth=1)
-    ax.plot(row["mean_rank"], 0, color=style.colour, marker=style.marker, markersize=5, clip_on=False, zorder=3)
-    text = f"{label(row['method'], row['num_layers'])} ({row['mean_rank']:.2f})"
+    ax.plot([row["mean_rank"]] * 2 + [end], [0, level, level], color="0.35", linewidth=0.9)
+    ax.plot(row["mean_rank"], 0, "ko", markersize=4, zorder=3)
+    text = f"{row['label']} ({row['mean_rank']:.2f})"
     ax.annotate(text, (end, level), (-4 if left else 4, 0), textcoords="offset points", ha="right" if left else "left", va="center")
 
 
@@ -56,7 +53,7 @@ def _ruler(ax: Axes, k: int, difference: float, ordered: pd.DataFrame) -> None:
     ax.plot([1, 1 + difference], [0.95, 0.95], color="black", linewidth=1.5, marker="|", markersize=6)
     ax.annotate(f"CD = {difference:.2f}", (1 + difference / 2, 0.98), (0, 3), textcoords="offset points", ha="center")
     blocks, alpha = int(ordered["num_blocks"].iloc[0]), float(ordered["alpha"].iloc[0])
-    ax.set_xlabel(f"mean rank over {blocks} data sets (1 is best; bars join methods that do not differ, Nemenyi, level {alpha:g})")
+    ax.set_xlabel(f"mean rank over {blocks} data sets (1 is best)\nbars join methods that do not differ (Nemenyi, level {alpha:g})")
 
 
 def improvement(frame: pd.DataFrame, ax: Axes) -> Axes:
@@ -72,6 +69,6 @@ def improvement(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_yticks(places, rows["pair"])
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_xlim(-0.02, 1.02)
-    ax.set_xlabel("probability of improvement (share of splits; 95 % bootstrap interval)")
+    ax.set_xlabel("probability of improvement (share of splits)\nwhiskers: 95 % bootstrap interval")
     ax.set_ylabel("pair of methods")
     return ax

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import matplotlib
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 COLOURS = {
     "star": "#D55E00",
@@ -20,7 +22,7 @@ COLOURS = {
     "fc_mc": "#E69F00",
     "aep": "#56B4E9",
     "aepmcm": "#D55E00",
-    "sod": "#D55E00",
+    "sod": "#E69F00",
     "mf_fixed_z": "#56B4E9",
     "stripes": "#E69F00",
     "arrow": "#CC79A7",
@@ -32,8 +34,9 @@ COLOURS = {
 OTHERS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 SHAPES = {1: ("s", ":"), 2: ("o", "--"), 3: ("D", "-"), 4: ("^", "-."), 5: ("v", (0, (5, 1, 1, 1, 1, 1)))}
 HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
-# An ELBO is in nats, as a test log-likelihood is; a score's own unit stands in dgpbench.metrics.
+# A score's own unit stands in dgpbench.metrics; here it is said per what.
 UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
+ELBO_LABEL = "ELBO (nats, standardised y)"
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,21 @@ class Look:
 
 def look(method: str, num_layers: int) -> Look:
     """The look of a method at a depth; a method without a colour of its own gets one that follows from its name."""
-    colour = COLOURS.get(method) or OTHERS[sum(map(ord, method)) % len(OTHERS)]
+    # A series is named after its method: star_ng, aepmcm_r10.
+    colour = COLOURS.get(method) or COLOURS.get(method.split("_")[0]) or OTHERS[sum(map(ord, method)) % len(OTHERS)]
     marker, line = SHAPES.get(int(num_layers), SHAPES[5])
     return Look(colour, marker, line, HATCHES.get(int(num_layers), "xxx"))
 
 
 def label(method: str, num_layers: int) -> str:
-    """'STAR L3': how legends and axes name a method at a depth."""
+    """'STAR L3': how legends and axes name a method at a depth; mathematical signs in a name stay as they are."""
     names = {"fully_factorised": "factorised", "mf_fixed_z": "MF fixed Z", "fc_mc": "FC-MC"}
-    return f"{names.get(method, method.upper().replace('_', ' '))} L{int(num_layers)}"
+    return f"{names.get(method, plain(method).upper().replace('_', ' '))} L{int(num_layers)}"
+
+
+def plain(text: str) -> str:
+    """A name as matplotlib should print it: a pair of dollars in it would start mathematics."""
+    return str(text).replace("$", r"\$")
 
 
 def entries(frame: pd.DataFrame) -> Iterator[tuple[str, Look, pd.DataFrame]]:
@@ -79,13 +88,26 @@ def axis_label(metric: str) -> str:
 
     words = {"tll": "test log-likelihood", "nlpp": "negative log predictive probability", "rmse": "RMSE", "crps": "CRPS"}
     if metric == "elbo":
-        return "ELBO (nats)"
-    unit = UNITS[METRICS[metric].unit] if metric in METRICS else "s"
-    return f"{words.get(metric, metric.replace('_', ' '))} ({unit})"
+        return ELBO_LABEL
+    special = {"win_frequency": "share of rows won", "tll_difference": "difference of test log-likelihood (nats per row)"}
+    if metric in special or metric not in METRICS:
+        return special.get(metric, f"{metric.replace('_', ' ')} (s)")
+    return f"{words.get(metric, metric.replace('_', ' '))} ({UNITS[METRICS[metric].unit]})"
+
+
+def log_scale(ax: Axes, axis: str) -> None:
+    """A logarithmic axis whose tick labels do not run into one another: 1, 2, 5 over few decades, powers of ten over many."""
+    getattr(ax, f"set_{axis}scale")("log")
+    one = getattr(ax, f"{axis}axis")
+    low, high = sorted(getattr(ax, f"get_{axis}lim")())
+    if high < 300 * low:
+        one.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    one.set_minor_formatter(NullFormatter())
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
     """The settings of ``dgpbench.mplstyle`` while a figure is made and saved, and no window ever."""
-    with matplotlib.style.context(str(Path(__file__).parent.parent / "dgpbench.mplstyle")):
+    with matplotlib.rc_context(fname=str(Path(__file__).parent.parent / "dgpbench.mplstyle")):
         yield

@@ -3,10 +3,10 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.report.figures.style import axis_label, entries
+from dgpbench.report.figures.style import ELBO_LABEL, entries
 
 LABELS = {
-    "elbo": "ELBO (nats)",
+    "elbo": ELBO_LABEL,
     "validation_tll": "held-out log-likelihood (nats per row)",
     "test_tll": "test log-likelihood (nats per row)",
     "test_rmse": "test RMSE (units of y)",
@@ -20,7 +20,7 @@ def elbo_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
     """
     _curves(frame, ax, "seconds", "elbo")
     ax.set_xlabel("training time (s)")
-    ax.set_ylabel(axis_label("elbo"))
+    ax.set_ylabel(ELBO_LABEL)
     return ax
 
 

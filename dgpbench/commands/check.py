@@ -1,0 +1,23 @@
+"""``dgpbench check``: have the numbers moved since a reference was stored? For nightly runs."""
+
+import math
+from argparse import Namespace
+from pathlib import Path
+
+from dgpbench.errors import Refused
+from dgpbench.report import reference
+from dgpbench.report.items import load
+
+
+def check(options: Namespace) -> int:
+    """Print a line for each reference cell; exit code 1 where one moved or is missing."""
+    if not (math.isfinite(options.tolerance) and options.tolerance >= 0):
+        raise Refused(f"--tolerance {options.tolerance} cannot be used; it takes a number of at least 0")
+    item = load(options.item, options.overrides)
+    path = Path(options.reference) if options.reference else reference.usual_path(item)
+    lines = reference.check(options.item, options.overrides, path, options.tolerance)
+    for line in lines:
+        print(line.text)
+    moved = sum(not line.good for line in lines)
+    print(f"{len(lines) - moved} of {len(lines)} cells are within {options.tolerance:g} of {path}")
+    return int(moved > 0)

@@ -1,0 +1,30 @@
+"""``dgpbench cite``: whom to cite for a method or a data set."""
+
+from argparse import Namespace
+
+from dgpbench import config
+from dgpbench.errors import Refused
+from dgpbench.settings import did_you_mean
+
+
+def cite(options: Namespace) -> int:
+    """Print the reference of a method, or that of a data set with its licence."""
+    if options.name in config.choices("method"):
+        values = config.describe("method", options.name)
+        print(f"{options.name}: {values['title']}\n{values['citation']}")
+        return 0
+    if options.name in config.choices("dataset"):
+        values = config.describe("dataset", options.name)
+        print("\n".join([f"{options.name}: {values['title']}", *_card(values["card"])]))
+        return 0
+    names = [*config.choices("method"), *config.choices("dataset")]
+    raise Refused(
+        f"there is no method or data set '{options.name}'{did_you_mean(options.name, names)}; "
+        "`dgpbench list methods` and `dgpbench list datasets` show them all"
+    )
+
+
+def _card(card: dict) -> list[str]:
+    doi = f"https://doi.org/{card['doi']}" if card.get("doi") else None
+    facts = {"": card.get("citation"), "DOI: ": doi, "Licence: ": card.get("licence")}
+    return [f"{name}{value}" for name, value in facts.items() if value] or ["no reference is known"]

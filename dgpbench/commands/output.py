@@ -1,0 +1,23 @@
+"""Where a command's text goes: to standard output, or to a file that is whole or not there."""
+
+import os
+from pathlib import Path
+
+from dgpbench.records import refusing_unwritable
+
+
+def put(text: str, output: str | None) -> None:
+    """Print a text, or write it to a file, whose folder is made where it is missing.
+
+    :raises Refused: where the file cannot be written
+    """
+    if output is None:
+        print(text, end="")
+        return
+    path = Path(output)
+    with refusing_unwritable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    print(f"written: {path}")

@@ -1,0 +1,27 @@
+"""``dgpbench plan``: the runs of an item, and what is left to do."""
+
+import json
+from argparse import Namespace
+
+from dgpbench import plan as planning
+from dgpbench.report.collect import collect
+from dgpbench.report.items import load
+
+
+def plan(options: Namespace) -> int:
+    """Print the matrix of an item: done/wanted for each data set and column, and the time left."""
+    item = load(options.item, options.overrides)
+    runs = planning.plan(item)
+    left = planning.seconds_left([run for run in runs if run.state == planning.MISSING], collect(item.results_dir))
+    if options.json:
+        entries = [{"overrides": list(run.overrides), "state": run.state, "directory": str(run.directory)} for run in runs]
+        print(json.dumps({"item": item.name, "counts": planning.count(runs), "seconds_left": left, "runs": entries}, indent=2))
+        return 0
+    print(planning.matrix(runs))
+    counts = ", ".join(f"{number} {state}" for state, number in planning.count(runs).items() if number)
+    print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {len(runs)} runs: {counts}")
+    print(f"left with one worker: {planning.in_words(left)}")
+    for run in runs:
+        if run.state == planning.CONFLICT:
+            print(f"{run.directory} holds a record made with other settings; move it away, or choose another results_dir=")
+    return 0

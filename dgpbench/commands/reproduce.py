@@ -1,0 +1,47 @@
+"""``dgpbench reproduce``: run what is missing of an item, then render it."""
+
+import sys
+from argparse import Namespace
+
+from dgpbench import outcomes
+from dgpbench import reproduce as reproducing
+from dgpbench.errors import Refused
+from dgpbench.report.items import Item, load
+
+
+def reproduce(options: Namespace) -> int:
+    """Run and render; the exit code is that of the runs."""
+    if options.workers < 1:
+        raise Refused(f"--workers {options.workers} cannot be used; it takes a whole number of at least 1")
+    item = load(options.item, options.overrides)
+    done = reproducing.reproduce(item, retry_failed=options.retry_failed, workers=options.workers, say=_say)
+    if done.ended:
+        _say(f"{len(done.ended)} runs: {outcomes.summary(done.ended)}")
+    if done.kept_failures:
+        _say(f"{done.kept_failures} earlier runs failed and were left alone; --retry-failed runs them again")
+    _render(item, options)
+    return done.exit_code()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _render(item: Item, options: Namespace) -> None:
+    """The item's table and the share that agrees with the paper, or its picture."""
+    if item.blocks:
+        _print_table(options)
+    if item.figure:
+        print(f"\nits picture: dgpbench figure {' '.join([options.item, *options.overrides])}")
+
+
+def _print_table(options: Namespace) -> None:
+    from dgpbench.report import compare, published, tables
+    from dgpbench.report.collect import collect
+
+    frame = collect(load(options.item, options.overrides).results_dir)
+    print(tables.render(tables.table(options.item, options.overrides, frame), "md"), end="")
+    if published.of_item(options.item):
+        print("\nBeside the published numbers (dgpbench compare):")
+        for share in compare.compare(options.item, options.overrides, frame).shares():
+            print(f"- {share.text}")

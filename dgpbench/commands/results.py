@@ -1,0 +1,38 @@
+"""``dgpbench results verify``: are all records and the files beside them whole?"""
+
+import os
+from argparse import Namespace
+from pathlib import Path
+
+from dgpbench import records
+from dgpbench.errors import Refused
+
+
+def results(options: Namespace) -> int:
+    """Name every damaged run, and move it away where that is asked for; exit code 1 where there was one."""
+    folder = Path(options.results_dir)
+    if not folder.is_dir():
+        raise Refused(f"{folder} is not a folder; name the one that holds runs/")
+    number = damaged = 0
+    for path, _ in records.find_records(folder):
+        number += 1
+        if problems := records.verify_run(path.parent):
+            damaged += 1
+            print("\n".join(problems))
+            if options.quarantine:
+                print(f"moved to {_quarantine(folder, path.parent)}")
+    print(f"{number} records, {damaged} damaged")
+    return int(damaged > 0)
+
+
+def _quarantine(folder: Path, run: Path) -> Path:
+    """Move a run out of runs/, so that it counts as missing; an earlier one of the same name is kept."""
+    wanted = folder / "quarantine" / run.relative_to(folder / "runs")
+    target, number = wanted, 1
+    while target.exists():
+        number += 1
+        target = wanted.with_name(f"{wanted.name}~{number}")
+    with records.refusing_unwritable(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(run, target)
+    return target

@@ -1,0 +1,148 @@
+"""The cells of a table: for each data set and column the mean over splits, its standard error, and what is missing.
+
+A mean is over the done runs of one budget, one protocol and one seed; a failed split is counted, never averaged over.
+Columns of a cell frame: metric, dataset, method (the series' name), num_layers, mean, stderr, count, failed, wanted.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dgpbench import metrics, records
+from dgpbench.report.collect import FAILED
+from dgpbench.report.items import Block, Item, Sweep
+
+KEYS = ["dataset", "series", "num_layers"]
+
+
+def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
+    """The runs of an item, done or not, each with the name of its ``series``."""
+    parts = [frame[_matches(sweep, frame)] for sweep in item.sweeps]
+    named = [
+        part.assign(series=[sweep.name_of(method) for method in part["method"]])
+        for sweep, part in zip(item.sweeps, parts, strict=True)
+    ]
+    chosen = pd.concat(named) if named else frame.assign(series=[])
+    return chosen.drop_duplicates([*KEYS, "split", "path"]).sort_values([*KEYS, "split"], kind="stable", ignore_index=True)
+
+
+def _matches(sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
+    mask = np.ones(len(frame), dtype=bool)
+    for key in ("task", "dataset", "method", "method.num_layers", "protocol", "budget", "split", "seed"):
+        column = frame[key.rpartition(".")[2]]
+        numbers = key in ("method.num_layers", "split", "seed")
+        mask &= column.isin([int(value) for value in sweep.values[key]] if numbers else sweep.values[key]).to_numpy()
+    settings = sweep.settings()
+    for position in np.flatnonzero(mask):
+        mask[position] = _set_so(settings, frame["overrides"].iat[position], frame["config"].iat[position])
+    return mask
+
+
+def _set_so(settings: dict[str, tuple[str, ...]], changed: dict[str, Any], config: dict[str, Any]) -> bool:
+    """Whether a run has these settings, and no other change: one with another learning rate is another column."""
+    if not set(changed) <= set(settings):
+        return False
+    return all(records.canonical(_lookup(config, key)) in values for key, values in settings.items())
+
+
+def _lookup(config: dict[str, Any], key: str) -> Any:
+    value: Any = config
+    for part in ("training.optimiser" if key == "optimiser" else key).split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def wanted(item: Item) -> pd.DataFrame:
+    """Every column and data set of an item, in its order, with the number of splits that make a cell complete."""
+    rows = [
+        (one["dataset"], sweep.name_of(one["method"]), int(one["method.num_layers"]), len(sweep.values["split"]))
+        for sweep in item.sweeps
+        for one in sweep.combinations(("method", "method.num_layers", "dataset"))
+    ]
+    return pd.DataFrame(rows, columns=[*KEYS, "wanted"]).drop_duplicates(KEYS, ignore_index=True)
+
+
+def cells(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
+    """All cells of all blocks of an item, missing ones included."""
+    chosen = select(item, frame)
+    parts = [_cells_of(block, item, chosen) for block in item.blocks]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _cells_of(block: Block, item: Item, chosen: pd.DataFrame) -> pd.DataFrame:
+    expected = wanted(item)
+    if block.pairs:
+        expected = _pairs_wanted(block, expected)
+        values = pd.DataFrame(_compared(block, chosen), columns=[*KEYS, "split", "value"])
+        failed = pd.DataFrame(columns=[*KEYS, "failed"])
+    else:
+        done = chosen[chosen["status"] == "done"]
+        values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done))
+        failed = chosen[chosen["status"].isin(FAILED)].groupby(KEYS, as_index=False).agg(failed=("split", "count"))
+    summary = values.dropna(subset="value").groupby(KEYS, as_index=False).agg(
+        mean=("value", "mean"), deviation=("value", "std"), count=("value", "count")
+    )
+    merged = expected.merge(summary, on=KEYS, how="left").merge(failed, on=KEYS, how="left")
+    merged[["count", "failed"]] = merged[["count", "failed"]].astype(float).fillna(0).astype(int)
+    merged["stderr"] = merged.pop("deviation") / np.sqrt(merged["count"].where(merged["count"] > 1))
+    return merged.assign(metric=block.metric).rename(columns={"series": "method"})
+
+
+# Values of single runs ------------------------------------------------------------------------------------------------
+
+
+def value_of(metric: str) -> Callable[[pd.DataFrame], pd.Series]:
+    """How a metric is read off a frame of runs: a score, or what follows from seconds or the trace."""
+    special = {"elbo": _elbo, "seconds_per_step": _seconds_per_step}
+    return special.get(metric, lambda runs: runs[metric] if metric in runs else pd.Series(np.nan, runs.index))
+
+
+def _seconds_per_step(runs: pd.DataFrame) -> pd.Series:
+    """Seconds of training, tracing excluded, for each iteration."""
+    return runs["seconds_training"] / runs["iterations"] if len(runs) else pd.Series(dtype=float)
+
+
+def _elbo(runs: pd.DataFrame) -> pd.Series:
+    """The mean ELBO of the last tenth of the trace: single values are estimates from one minibatch."""
+    return pd.Series([final_elbo(Path(path)) for path in runs["path"]], index=runs.index, dtype=float)
+
+
+def final_elbo(directory: Path) -> float:
+    """The ELBO at the end of one run's training, NaN without a trace."""
+    path = directory / records.TRACE
+    if not path.is_file():
+        return float("nan")
+    values = pd.read_parquet(path, columns=["elbo"])["elbo"].to_numpy()
+    return float(values[-max(1, len(values) // 10) :].mean())
+
+
+# Direct comparisons ---------------------------------------------------------------------------------------------------
+
+
+def _pairs_wanted(block: Block, expected: pd.DataFrame) -> pd.DataFrame:
+    """One column for each pair whose both sides are among the series, at the depths that both have."""
+    rows = []
+    for first, second in block.pairs:
+        a, b = (expected[expected["series"] == side] for side in (first, second))
+        both = a.merge(b, on=["dataset", "num_layers"], suffixes=("_a", "_b"))
+        for row in both.itertuples():
+            rows.append((row.dataset, f"{first}_vs_{second}", row.num_layers, min(row.wanted_a, row.wanted_b)))
+    return pd.DataFrame(rows, columns=[*KEYS, "wanted"])
+
+
+def _compared(block: Block, chosen: pd.DataFrame) -> Iterator[tuple[str, str, int, int, float]]:
+    function = {"win_frequency": metrics.win_share, "tll_difference": metrics.mean_density_difference}[block.metric]
+    done = chosen[chosen["status"] == "done"]
+    for first, second in block.pairs:
+        a, b = (done[done["series"] == side] for side in (first, second))
+        both = a.merge(b, on=["dataset", "num_layers", "split"], suffixes=("_a", "_b"))
+        for row in both.itertuples():
+            value = function(_points(row.path_a), _points(row.path_b))
+            yield row.dataset, f"{first}_vs_{second}", row.num_layers, row.split, value
+
+
+def _points(directory: str) -> pd.DataFrame:
+    return pd.read_parquet(Path(directory, records.POINTS), columns=["row", "y", "log_density"])

@@ -1,0 +1,132 @@
+"""Ours beside the published value: the difference in combined standard errors, a verdict for each cell, and the share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from dgpbench.errors import Refused
+from dgpbench.report import published
+from dgpbench.report.cells import cells as make_cells
+from dgpbench.report.collect import collect
+from dgpbench.report.items import Block, Item, load
+from dgpbench.report.rendering import document, grid_text
+from dgpbench.report.tables import about, cell_text, column_name
+from dgpbench.report.verdicts import AGREEING, JUDGED, judgement
+
+KEYS = ["metric", "dataset", "method", "num_layers"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Our cells with the published ones: ``cells`` has one row for each published number of the narrowed item."""
+
+    item: Item
+    cells: pd.DataFrame
+
+    def shares(self) -> list["Share"]:
+        """One share for each metric."""
+        return [_share(metric, part) for metric, part in self.cells.groupby("metric", sort=False)]
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of the judged cells of one metric agree; ``left_out`` could not be judged."""
+
+    metric: str
+    agreeing: int
+    judged: int
+    left_out: int
+
+    @property
+    def text(self) -> str:
+        """'tll: 60 of 64 judged cells (94 %) within two combined standard errors; 0 left out'."""
+        share = f" ({100 * self.agreeing / self.judged:.0f} %)" if self.judged else ""
+        what = judgement(self.metric).counts
+        return f"{self.metric}: {self.agreeing} of {self.judged} judged cells{share} {what}; {self.left_out} left out"
+
+
+def compare(name: str, given: list[str], frame: pd.DataFrame | None = None) -> Comparison:
+    """The comparison of an item, narrowed by overrides; ``frame`` saves reading the records again.
+
+    :raises Refused: where the paper prints no numbers for the item
+    """
+    item, numbers = load(name, given), published.of_item(name)
+    if not numbers:
+        raise Refused(f"{name} has no published numbers to compare with; the tables have, such as lindinger2020_table1")
+    frame = collect(item.results_dir) if frame is None else frame
+    return Comparison(item, judge(with_published(make_cells(item, frame), numbers)))
+
+
+def with_published(cells: pd.DataFrame, numbers: dict) -> pd.DataFrame:
+    """The cells that the paper has, with its number, its standard error and the difference between the two."""
+    theirs = [numbers.get((row.metric, row.dataset, row.method, row.num_layers)) for row in cells.itertuples(index=False)]
+    both = cells.assign(entry=theirs)[[entry is not None for entry in theirs]].reset_index(drop=True)
+    both["published"] = [entry.value for entry in both["entry"]]
+    both["published_stderr"] = pd.Series([entry.stderr for entry in both["entry"]], index=both.index, dtype=float)
+    both["published_text"] = [entry.text for entry in both["entry"]]
+    complete = both["count"] == both["wanted"]
+    both["difference"] = (both["mean"] - both["published"]).where(complete)
+    both["in_errors"] = both["difference"] / np.hypot(both["stderr"], both["published_stderr"])
+    return both.drop(columns="entry")
+
+
+def judge(cells: pd.DataFrame) -> pd.DataFrame:
+    """A verdict for each cell, by its metric's rule."""
+    verdicts = pd.Series("", index=cells.index)
+    for metric, part in cells.groupby("metric", sort=False):
+        verdicts[part.index] = judgement(str(metric)).function(part)
+    return cells.assign(verdict=verdicts)
+
+
+def _share(metric: str, part: pd.DataFrame) -> Share:
+    judged = part["verdict"].isin(JUDGED)
+    return Share(metric, int(part["verdict"].isin(AGREEING).sum()), int(judged.sum()), int((~judged).sum()))
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+def render(made: Comparison, form: str) -> str:
+    """The comparison as md, tex, html, or csv: one line for each published number."""
+    if form == "csv":
+        return _csv(made)
+    parts = []
+    for block in made.item.blocks:
+        lines = made.cells[made.cells["metric"] == block.metric]
+        parts.append((block.metric, grid_text(_grid(block, lines), form, "dataset")))
+    return document(f"{made.item.title}: ours and published", parts, _notes(made), form)
+
+
+def _grid(block: Block, lines: pd.DataFrame) -> pd.DataFrame:
+    digits = block.digits
+    rows = list(lines.itertuples(index=False))
+    columns = {
+        "method": [column_name(row.method, row.num_layers) for row in rows],
+        "ours": [cell_text(row, digits) for row in rows],
+        "published": [row.published_text for row in rows],
+        "difference": ["" if pd.isna(row.difference) else f"{row.difference:+.{digits}f}" for row in rows],
+        "in s.e.": ["" if pd.isna(row.in_errors) else f"{row.in_errors:+.1f}" for row in rows],
+        "verdict": [row.verdict for row in rows],
+    }
+    return pd.DataFrame(columns, index=[row.dataset for row in rows])
+
+
+def _notes(made: Comparison) -> list[str]:
+    metrics = dict.fromkeys(made.cells["metric"])
+    notes = [f"{share.text}." for share in made.shares()]
+    notes += dict.fromkeys(judgement(metric).sentence for metric in metrics)
+    kinds = "Published spreads: standard errors as printed"
+    if made.item.name.startswith("jain"):
+        kinds = "Published spreads: variances v over n repetitions, so the standard error is sqrt(v / n)"
+    notes.append(f"{kinds}; one printed as zero counts as half a unit of the last digit.")
+    if made.item.budget != "paper":
+        notes.append(f"Ours is budget {made.item.budget}: no agreement with the published numbers is to be expected.")
+    return notes + about(made.item, made.cells)
+
+
+def _csv(made: Comparison) -> str:
+    columns = [*KEYS, "mean", "stderr", "count", "wanted", "published", "published_stderr", "difference", "in_errors", "verdict"]
+    frame = made.cells[columns].copy()
+    frame.loc[frame["count"] < frame["wanted"], ["mean", "stderr"]] = float("nan")
+    return frame.to_csv(index=False, lineterminator="\n")

@@ -1,0 +1,186 @@
+"""Which panels make the figure of an item: from its runs to frames, from frames to panels.
+
+A layout is a function ``(item, runs) -> panels`` under the name that ``figure:`` in an item's YAML gives.
+``runs`` is the item's selection of records, done ones only, as ``cells.select`` gives it.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dgpbench import records
+from dgpbench.report import calibration as numbers
+from dgpbench.report import cells, posteriors, scaling
+from dgpbench.report.figures import calibration, posterior, scores, sources, synthetic, timing, training
+from dgpbench.report.figures.panels import Panel
+from dgpbench.report.items import Item
+
+Layout = Callable[[Item, pd.DataFrame], list[Panel]]
+LAYOUTS: dict[str, Layout] = {}
+QUANTITIES = ("elbo", "test_tll", "test_rmse", "validation_tll")
+SQUARE, WIDE = (3.6, 3.0), (4.2, 3.1)
+
+
+def layout(function: Layout) -> Layout:
+    """Register a layout under its own name."""
+    LAYOUTS[function.__name__] = function
+    return function
+
+
+# Posteriors -----------------------------------------------------------------------------------------------------------
+
+
+@layout
+def covariance(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Covariance of q after training; precision too at the depths in ``options.precision_layers`` (Figs. 1 and S8)."""
+    deep = np.atleast_1d(item.options.get("precision_layers", []))
+    panels = []
+    for title, run in sources.first_of_each(runs):
+        arrays = sources.posterior(run)
+        panels.append(Panel(title, posterior.covariance_heatmap, posteriors.covariance(arrays), SQUARE))
+        if run["num_layers"] in deep:
+            panels.append(Panel(title, posterior.precision_heatmap, posteriors.precision(arrays), SQUARE))
+    return panels
+
+
+@layout
+def normality(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """The least normal inducing output of SGHMC, and the p-values of all (Fig. S6)."""
+    panels = []
+    for title, run in sources.first_of_each(runs):
+        draws = posteriors.samples(sources.posterior(run))
+        tests = posteriors.normality(draws)
+        worst = tests.loc[tests["p_value"].idxmin()]
+        values = draws[worst["output"]]
+        fitted = {"mean": values.mean(), "deviation": values.std(), "p_value": worst["p_value"]}
+        frame = pd.DataFrame({"value": values}).assign(**fitted)
+        panels.append(Panel(f"{title}: least normal", posterior.sample_histogram, frame, WIDE))
+        panels.append(Panel(title, posterior.normality_p_values, tests, WIDE))
+    return panels
+
+
+# Training -------------------------------------------------------------------------------------------------------------
+
+
+@layout
+def elbo_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """The ELBO as training goes on (Fig. 2)."""
+    traces = sources.tables(runs, records.TRACE)
+    return [Panel(name, training.elbo_against_seconds, rows, WIDE) for name, rows in sources.per_dataset(traces)]
+
+
+@layout
+def training_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Every quantity that the traces keep, against iterations (Jain et al. 2021, Fig. 11)."""
+    panels = []
+    for dataset, rows in sources.per_dataset(sources.tables(runs, records.TRACE)):
+        for quantity in [name for name in QUANTITIES if name in rows and rows[name].notna().any()]:
+            frame = rows.assign(value=rows[quantity].astype(float), quantity=quantity)
+            panels.append(Panel(dataset, training.training_curves, frame))
+    return panels
+
+
+@layout
+def elbo_boxes(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Final ELBO of every split (Fig. S5)."""
+    frame = runs.assign(method=runs["series"], elbo=cells.value_of("elbo")(runs))
+    return [Panel(name, scores.elbo_boxes, rows) for name, rows in sources.per_dataset(frame)]
+
+
+@layout
+def score_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """RMSE and TLL against seconds of training, along the trace where it has them, else at the end (thesis, Fig. 5.3)."""
+    panels = []
+    for metric in ("rmse", "tll"):
+        for dataset, rows in sources.per_dataset(_scores_in_time(runs, metric)):
+            panels.append(Panel(dataset, scores.score_against_seconds, rows.assign(metric=metric), WIDE))
+    return panels
+
+
+def _scores_in_time(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
+    traced = sources.tables(runs, records.TRACE)
+    if f"test_{metric}" in traced:
+        rows = traced.dropna(subset=[f"test_{metric}"])
+        return rows.assign(score=rows[f"test_{metric}"].astype(float))
+    at_end = runs.assign(method=runs["series"], run=runs["path"])
+    return at_end.assign(seconds=runs["seconds_training"], score=runs[metric])
+
+
+@layout
+def seconds_per_step(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Time of a step along the sizes in ``options.along`` (Figs. 4 and S7), from runs or else results/benchmarks/*.csv."""
+    bench = sources.timings(runs, Path(item.results_dir, "benchmarks"))
+    sizes = [sources.ALONG[key] for key in item.options.get("along", sources.ALONG)]
+    frames = {size: scaling.along(bench, size) for size in sizes}
+    return [Panel(f"against {size}", timing.seconds_per_step, frame, WIDE) for size, frame in frames.items()]
+
+
+# Predictions ----------------------------------------------------------------------------------------------------------
+
+
+@layout
+def calibration_study(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Variance against distance, squared error against variance, all test rows of all splits together (Fig. 3)."""
+    panels = []
+    for dataset, rows in sources.per_dataset(sources.tables(runs, records.POINTS)):
+        by_distance, by_variance = numbers.variance_along_distance(rows), numbers.error_along_variance(rows)
+        panels.append(Panel(dataset, calibration.variance_against_distance, by_distance, WIDE))
+        panels.append(Panel(dataset, calibration.error_against_variance, by_variance, WIDE))
+    return panels
+
+
+@layout
+def reliability(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """PIT histogram and reliability diagram of each data set."""
+    panels = []
+    for dataset, rows in sources.per_dataset(sources.tables(runs, records.POINTS)):
+        panels.append(Panel(dataset, calibration.pit_histogram, numbers.pit_density(rows), WIDE))
+        panels.append(Panel(dataset, calibration.reliability_diagram, numbers.reliability(rows), WIDE))
+    return panels
+
+
+@layout
+def predictive_samples(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Draws from the predictive distribution where a run kept them (``grid_x`` [G], ``grid_samples`` [S, G]), else
+    mean and deviation at the test rows: draws from those two moments would hide a second mode (thesis, Fig. 5.2)."""
+    panels = []
+    for title, run in sources.first_of_each(runs):
+        points, grid = sources.with_inputs(run), sources.posterior(run)
+        if "grid_samples" in grid:
+            x = np.tile(grid["grid_x"], len(grid["grid_samples"]))
+            drawn = pd.DataFrame({"x": x, "y": grid["grid_samples"].ravel()}).assign(kind="sample")
+            frame = pd.concat([drawn, points[["x", "y"]].assign(kind="test data")], ignore_index=True)
+            panels.append(Panel(title, synthetic.predictive_samples, frame, WIDE))
+        else:
+            panels.append(Panel(title, synthetic.predictive_band, points, WIDE))
+    return panels
+
+
+@layout
+def predictive_densities(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """The predictive density on a grid where a run kept it (``grid_x`` [G], ``grid_y`` [K], ``grid_density`` [G, K]),
+    else mean and deviation at the test rows (thesis, Fig. 4.3)."""
+    panels = []
+    for title, run in sources.first_of_each(runs):
+        grid = sources.posterior(run)
+        if "grid_density" in grid:
+            x, y = np.meshgrid(grid["grid_x"], grid["grid_y"], indexing="ij")
+            frame = pd.DataFrame({"x": x.ravel(), "y": y.ravel(), "density": grid["grid_density"].ravel()})
+            panels.append(Panel(title, synthetic.predictive_density, frame, WIDE))
+        else:
+            panels.append(Panel(title, synthetic.predictive_band, sources.with_inputs(run), WIDE))
+    return panels
+
+
+# Scores ---------------------------------------------------------------------------------------------------------------
+
+
+@layout
+def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """A panel for each metric and data set of a table (Jain et al. 2021, Fig. 4; thesis, Figs. 5.1.1-2)."""
+    frame = cells.cells(item, runs.drop(columns="series"))
+    height = 1.0 + 0.19 * frame.groupby(["metric", "dataset"]).size().max()
+    groups = frame.groupby(["metric", "dataset"], sort=False)
+    return [Panel(name, scores.score_bars, rows, (3.3, height)) for (_, name), rows in groups if rows["mean"].notna().any()]

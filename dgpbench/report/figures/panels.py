@@ -1,0 +1,63 @@
+"""Panels on one page: each a frame and the function that draws it, in a grid, with one legend where they share it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dgpbench.report.figures.style import house_style, plain
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes.
+
+    :param draw: ``(frame, ax) -> ax``
+    :param size: width and height in inches
+    """
+
+    title: str
+    draw: Callable[[pd.DataFrame, Axes], Axes]
+    frame: pd.DataFrame
+    size: tuple[float, float] = (3.5, 2.7)
+
+
+def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
+    """All panels, row by row, under one title."""
+    with house_style():
+        columns = min(columns, len(panels))
+        rows = ceil(len(panels) / columns)
+        width, height = (max(panel.size[axis] for panel in panels) for axis in (0, 1))
+        figure = Figure(figsize=(max(5.0, columns * width), rows * height + 0.6))
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for panel, ax in zip(panels, axes, strict=False):
+            panel.draw(panel.frame, ax).set_title(plain(panel.title))
+        for ax in axes[len(panels) :]:
+            ax.set_axis_off()
+        figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize="large")
+        _share_legend(figure, list(axes[: len(panels)]))
+    return figure
+
+
+def _wrapped(title: str, inches: float) -> str:
+    from textwrap import fill
+
+    return fill(plain(title), max(30, int(inches * 12)))
+
+
+def _share_legend(figure: Figure, axes: list[Axes]) -> None:
+    """One legend below all panels, where none covers data, unless the panels name different things."""
+    legends = {ax: ax.get_legend() for ax in axes if ax.get_legend() is not None}
+    labelled = {ax: ax.get_legend_handles_labels() for ax in legends}
+    if not labelled:
+        return
+    most = max(labelled.values(), key=lambda found: len(found[1]))
+    if any(set(labels) - set(most[1]) for _, labels in labelled.values()):
+        return
+    for legend in legends.values():
+        legend.remove()
+    fitting = max(1, int(figure.get_figwidth() / (0.55 + 0.065 * max(map(len, most[1])))))
+    figure.legend(*most, loc="outside lower center", ncols=min(fitting, len(most[1])))

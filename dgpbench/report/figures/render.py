@@ -1,0 +1,107 @@
+"""The figure of an item, from its records to a page or a file."""
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from dgpbench import metrics, records
+from dgpbench.errors import Refused
+from dgpbench.report import cells, statistics
+from dgpbench.report.figures import ranking
+from dgpbench.report.figures.layouts import LAYOUTS
+from dgpbench.report.figures.panels import Panel, page
+from dgpbench.report.figures.style import house_style, label
+from dgpbench.report.items import Item
+
+FORMATS = ("png", "pdf", "svg")
+
+
+def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
+    """Every figure of an item by name: its own, or for a table the scores and, once complete, the ranks.
+
+    :param frame: all records, as ``collect`` gives them
+    :raises Refused: where there is nothing to draw
+    """
+    runs = cells.select(item, frame)
+    done = runs[runs["status"] == "done"]
+    name = item.figure or "score_bars"
+    if name not in LAYOUTS:
+        raise Refused(f"{item.name} asks for a figure '{name}'; there are {', '.join(LAYOUTS)}")
+    if done.empty and name != "seconds_per_step":
+        raise Refused(f"no run of {item.name} at budget={item.budget} is done; `dgpbench reproduce {item.name}` makes them")
+    panels = LAYOUTS[name](item, done)
+    if not panels:
+        raise Refused(f"the runs of {item.name} that are done hold nothing that {name} draws")
+    made = {name: page(_title(item, done), panels)}
+    if name == "score_bars":
+        made |= {key: page(f"{item.title}: {key}", [panel], 1) for key, panel in rank_panels(item, done).items()}
+    return made
+
+
+def _title(item: Item, done: pd.DataFrame) -> str:
+    total = int(cells.wanted(item)["wanted"].sum())
+    state = f"{len(done)} of {total} runs" if len(done) < total else f"{total} runs"
+    return f"{item.title} ({item.protocol}, budget {item.budget}, {state})"
+
+
+def losses(item: Item, done: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The runs' scores as losses, blocks (data set, split), methods labelled.
+
+    :raises Refused: where a cell of the item is missing
+    """
+    named = [label(method, num_layers) for method, num_layers in zip(done["series"], done["num_layers"], strict=True)]
+    loss = cells.value_of(metric)(done).map(metrics.METRICS[metric].loss)
+    frame = pd.DataFrame({"dataset": done["dataset"], "split": done["split"], "method": named, "loss": loss})
+    paired = statistics.paired_losses(frame)
+    missing = int(cells.wanted(item)["wanted"].sum()) - paired.size
+    if missing > 0:
+        raise Refused(f"{missing} runs of {item.name} are missing; methods are compared on complete blocks only")
+    return paired
+
+
+def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, Panel]:
+    """Critical differences and probabilities of improvement of each score; none where cells are missing."""
+    panels = {}
+    for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
+        try:
+            paired = losses(item, done, metric)
+            panels |= {f"{key}_{metric}": panel for key, panel in _rank_panels(paired).items()}
+        except Refused:
+            continue  # the report and `compare` say what is missing; a table's bars are drawn anyway
+    return panels
+
+
+def _rank_panels(paired: pd.DataFrame) -> dict[str, Panel]:
+    if paired.shape[1] < 2:
+        return {}
+    shown = improvement_frame(statistics.improvements(paired, statistics.best_against_rest(paired)))
+    height = 1.2 + 0.2 * len(shown)
+    panels = {"improvement": Panel("", ranking.improvement, shown, (5.5, height))}
+    across = statistics.by_dataset(paired)
+    if across.shape[0] >= 2 and across.shape[1] >= 3:
+        test = statistics.friedman(across)
+        size = (7.0, 1.8 + 0.17 * across.shape[1])
+        panels = {"ranks": Panel("", ranking.critical_difference, rank_frame(test), size)} | panels
+    return panels
+
+
+def rank_frame(test: statistics.Friedman) -> pd.DataFrame:
+    """What the critical-difference diagram draws."""
+    frame = test.mean_ranks.rename_axis("label").reset_index(name="mean_rank")
+    return frame.assign(critical_difference=test.critical_difference, num_blocks=test.num_blocks, alpha=test.alpha)
+
+
+def improvement_frame(table: pd.DataFrame) -> pd.DataFrame:
+    """What the diagram of improvements draws."""
+    return table.assign(pair=table["method_a"] + " beats " + table["method_b"])
+
+
+def save(figure: Figure, output: Path) -> Path:
+    """Write a figure; the suffix names the format, and the same records give the same bytes."""
+    kind = output.suffix.lstrip(".")
+    dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with house_style(), records.refusing_unwritable(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(output, format=kind, metadata=dated.get(kind))
+    return output

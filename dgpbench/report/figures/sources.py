@@ -1,0 +1,94 @@
+"""From runs to the frames that figures draw: reads the files beside the records, computes nothing of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dgpbench import config, records
+from dgpbench.errors import Refused
+from dgpbench.report import scaling
+from dgpbench.report.figures.style import label
+
+ALONG = {"method.num_inducing": "M", "method.num_layers": "L", "method.width": "tau"}
+
+
+def tables(runs: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The per-row tables of all runs, one below the other, beside dataset, method, num_layers, split and run.
+
+    :raises Refused: where no run kept such a table
+    """
+    parts = [pd.read_parquet(path).assign(**who) for path, who in _files(runs, name)]
+    if not parts:
+        raise Refused(f"none of these runs kept its {name}, which this figure is drawn from")
+    return pd.concat([part.dropna(axis=1, how="all") for part in parts], ignore_index=True)
+
+
+def _files(runs: pd.DataFrame, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for run in runs.itertuples():
+        path = Path(run.path, name)
+        if path.is_file():
+            who = {"dataset": run.dataset, "method": run.series, "num_layers": run.num_layers}
+            yield path, who | {"split": run.split, "run": run.path}
+
+
+def posterior(run: pd.Series) -> dict[str, np.ndarray]:
+    """The arrays that a run kept of its posterior.
+
+    :raises Refused: where it kept none
+    """
+    try:
+        return records.read_posterior(run["path"])
+    except FileNotFoundError:
+        raise Refused(f"{run['path']} has no {records.POSTERIOR}, which this figure is drawn from") from None
+
+
+def per_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(data set, its rows), in order of appearance."""
+    yield from frame.groupby("dataset", sort=False)
+
+
+def first_of_each(runs: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
+    """('STAR L3, boston, split 0', run) of the first split of each method on each data set."""
+    for (dataset, method, num_layers), rows in runs.groupby(["dataset", "series", "num_layers"], sort=False):
+        first = rows.sort_values(["split", "seed"]).iloc[0]
+        yield f"{label(method, num_layers)}, {dataset}, split {first['split']}", first
+
+
+def timings(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """Milliseconds per step with the sizes they belong to: of the runs, and else of the tables of timings in a folder.
+
+    :raises Refused: where there is neither
+    """
+    if len(runs):
+        return pd.DataFrame([_timing(run) for _, run in runs.iterrows()])
+    found = [frame for frame in map(pd.read_csv, sorted(folder.glob("*.csv"))) if set(scaling.COLUMNS) <= set(frame)]
+    if not found:
+        raise Refused(f"no run of this item is done, and {folder} holds no table with columns {', '.join(scaling.COLUMNS)}")
+    return pd.concat(found, ignore_index=True)
+
+
+def _timing(run: pd.Series) -> dict[str, Any]:
+    method = run["config"]["method"]
+    sizes = {"M": method["num_inducing"], "L": run["num_layers"], "tau": method["width"]}
+    return {"method": run["series"], **sizes, "ms_per_step": 1000 * run["seconds_training"] / run["iterations"]}
+
+
+def with_inputs(run: pd.Series) -> pd.DataFrame:
+    """The run's per-row table with each row's input x, looked up in the data set that its record names.
+
+    :raises Refused: where the data set has several inputs, or is no longer the one that was run
+    """
+    from dgpbench.datasets import registry
+
+    record = records.read_record(run["path"])
+    spec = config.describe("dataset", run["dataset"]) if run["dataset"] in config.choices("dataset") else {}
+    table = registry.load(spec | record["config"]["dataset"])
+    if table.X.shape[1] != 1:
+        raise Refused(f"{run['dataset']} has {table.X.shape[1]} inputs; predictions are drawn for data sets of one input")
+    if record["data"]["digest_xy"] != table.digest_xy:
+        raise Refused(f"{run['path']} was run on another version of {run['dataset']}, so its inputs are not known")
+    points = pd.read_parquet(Path(run["path"], records.POINTS))
+    return points.assign(x=table.X[points["row"].to_numpy(), 0])

@@ -1,0 +1,63 @@
+"""Stored numbers that must not move: a table as csv, and the same cells computed again."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from dgpbench.errors import Refused
+from dgpbench.report.cells import cells
+from dgpbench.report.collect import collect
+from dgpbench.report.items import Item, load
+
+KEYS = ["metric", "dataset", "method", "num_layers"]
+COLUMNS = [*KEYS, "mean", "count"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One reference cell: whether it is where it was, and the sentence about it."""
+
+    good: bool
+    text: str
+
+
+def usual_path(item: Item) -> Path:
+    """Where an item's reference is kept."""
+    return Path(item.results_dir, "reference", f"{item.name}-{item.budget}.csv")
+
+
+def check(name: str, given: list[str], path: Path, tolerance: float) -> list[Line]:
+    """Every reference cell of the narrowed item, beside the same cell of the records.
+
+    :raises Refused: where there is no such reference, or nothing of it belongs to the item
+    """
+    item = load(name, given)
+    stored = _read(path, item)
+    ours = cells(item, collect(item.results_dir))
+    merged = stored.merge(ours, on=KEYS, how="inner", suffixes=("_stored", ""))
+    if merged.empty:
+        raise Refused(f"{path} has no cell of {' '.join([name, *given])}")
+    return [_line(row, tolerance) for row in merged.itertuples(index=False)]
+
+
+def _read(path: Path, item: Item) -> pd.DataFrame:
+    usable = f"`dgpbench table {item.name} --format csv --output {path}` makes one"
+    try:
+        stored = pd.read_csv(path)
+    except (OSError, ValueError) as problem:
+        raise Refused(f"{path} cannot be read as a reference ({str(problem).splitlines()[0]}); {usable}") from None
+    if missing := set(COLUMNS) - set(stored.columns):
+        raise Refused(f"{path} is no reference: it lacks {', '.join(sorted(missing))}; {usable}")
+    if "budget" in stored and set(stored["budget"]) != {item.budget}:
+        raise Refused(f"{path} is of budget {', '.join(sorted(set(stored['budget'])))}; add budget=... to compare like with like")
+    return stored.dropna(subset="mean")[COLUMNS]
+
+
+def _line(row, tolerance: float) -> Line:
+    cell = f"{row.metric} {row.dataset} {row.method} L{row.num_layers}"
+    if row.count < row.wanted or row.count != row.count_stored:
+        return Line(False, f"{cell}: {int(row.count)}/{int(row.wanted)} splits, and the reference has {int(row.count_stored)}")
+    moved = abs(row.mean - row.mean_stored)
+    good = bool(moved <= tolerance)
+    return Line(good, f"{cell}: {row.mean:.6g}, reference {row.mean_stored:.6g}, {'within' if good else 'MOVED by'} {moved:.3g}")

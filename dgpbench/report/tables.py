@@ -1,0 +1,143 @@
+"""A published table from records: data sets as rows, methods as columns, mean (standard error) over splits.
+
+A cell that lacks splits says how many it has, as in 7/10, and is neither marked nor ranked; what is under the table says
+what the numbers are, which rule marks them and what is missing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from dgpbench.errors import Refused
+from dgpbench.metrics import METRICS
+from dgpbench.report.cells import cells as make_cells
+from dgpbench.report.collect import collect
+from dgpbench.report.items import Block, Item, load
+from dgpbench.report.marks import RULES, Marks, key_of, marks
+from dgpbench.report.rendering import DECORATIONS, document, grid_text
+
+UNITS = {
+    "elbo": "nats, higher is better; mean over the last tenth of the trace",
+    "win_frequency": "share of the test rows on which the first method has the larger log-density",
+    "tll_difference": "nats; mean log-density of the first method less that of the second",
+    "seconds_per_step": "seconds of training per iteration on this machine, lower is better",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready to print: one grid of texts for each block, and the sentences under it."""
+
+    item: Item
+    cells: pd.DataFrame
+    blocks: tuple[tuple[Block, pd.DataFrame, Marks], ...]
+    notes: tuple[str, ...]
+
+
+def table(name: str, given: list[str], frame: pd.DataFrame | None = None) -> Table:
+    """The table of an item, narrowed by overrides; ``frame`` saves reading the records again."""
+    item = load(name, given)
+    if not item.blocks:
+        raise Refused(f"{name} is a figure without a table; use dgpbench figure {name}")
+    frame = collect(item.results_dir) if frame is None else frame
+    found = make_cells(item, frame)
+    parts = tuple((block, part, _marks_of(item, block, part, frame)) for block, part in _by_block(item, found))
+    return Table(item, found, parts, tuple(_notes(item, found)))
+
+
+def _by_block(item: Item, found: pd.DataFrame) -> list[tuple[Block, pd.DataFrame]]:
+    return [(block, found[found["metric"] == block.metric]) for block in item.blocks]
+
+
+def _marks_of(item: Item, block: Block, part: pd.DataFrame, frame: pd.DataFrame) -> Marks:
+    task = RULES[block.best].other_task if block.best else None
+    other = None if task is None else make_cells(item.with_task(task), frame)
+    return marks(block.best, part, loss_of(block.metric), other)
+
+
+def loss_of(metric: str) -> Callable[[float], float]:
+    """Turns a mean of a metric so that less is better."""
+    if metric in METRICS:
+        return METRICS[metric].loss
+    return (lambda value: value) if metric == "seconds_per_step" else (lambda value: -value)
+
+
+def unit_of(metric: str) -> str:
+    """A metric's unit and direction in words."""
+    if metric in UNITS:
+        return UNITS[metric]
+    known = METRICS[metric]
+    better = f"nearer to {known.target:g} is better" if known.target is not None else f"{known.direction} is better"
+    return f"{known.unit}, {better}"
+
+
+# Words under the table ------------------------------------------------------------------------------------------------
+
+
+def _notes(item: Item, found: pd.DataFrame) -> list[str]:
+    notes = ["Mean (standard error) over splits."]
+    notes += [f"{block.metric}: {unit_of(block.metric)}." for block in item.blocks]
+    notes += dict.fromkeys(RULES[block.best].sentence for block in item.blocks if block.best)
+    return notes + about(item, found)
+
+
+def about(item: Item, found: pd.DataFrame) -> list[str]:
+    """Which records the cells are made of, and what is missing."""
+    notes = [f"Records: protocol {item.protocol}, budget {item.budget}."]
+    if item.narrowed:
+        notes.append(f"Narrowed by {' '.join(item.narrowed)}.")
+    missing = int((found["count"] < found["wanted"]).sum())
+    if missing:
+        notes.append(f"{missing} of {len(found)} cells are incomplete: they show done/wanted splits, and no mean.")
+    if failed := int(found["failed"].sum()):
+        notes.append(f"{failed} run{'s' * (failed > 1)} failed, diverged or timed out, and no mean counts them.")
+    return notes + ([item.note] if item.note else [])
+
+
+# Texts of cells -------------------------------------------------------------------------------------------------------
+
+
+def cell_text(row, digits: int) -> str:
+    """-2.43 (0.05), or 7/10 where splits are missing; a single split has no standard error."""
+    if row.count < row.wanted:
+        return f"{int(row.count)}/{int(row.wanted)}"
+    value = f"{row.mean:.{digits}f}"
+    return value if pd.isna(row.stderr) else f"{value} ({row.stderr:.{digits}f})"
+
+
+def column_name(method: str, num_layers: int) -> str:
+    """How a column is called: star L3."""
+    return f"{method.replace('_vs_', ' vs ')} L{num_layers}"
+
+
+def grid(block: Block, part: pd.DataFrame, marked: Marks, decorate: dict[str, str]) -> pd.DataFrame:
+    """The texts of one block, data sets by columns; ``decorate`` maps '', bold and italic to patterns with {}."""
+    texts = [
+        decorate[marked.get(key_of(row), "")].format(cell_text(row, block.digits)) for row in part.itertuples(index=False)
+    ]
+    columns = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
+    tidy = pd.DataFrame({"dataset": part["dataset"].to_numpy(), "column": columns, "text": texts})
+    wide = tidy.pivot(index="dataset", columns="column", values="text")
+    return wide.loc[list(dict.fromkeys(tidy["dataset"])), list(dict.fromkeys(tidy["column"]))].fillna("")
+
+
+def render(made: Table, form: str) -> str:
+    """The table as md, tex, html, or csv: one line for each cell, numbers in full."""
+    if form == "csv":
+        return _csv(made)
+    parts = []
+    for block, part, marked in made.blocks:
+        parts.append((block.metric, grid_text(grid(block, part, marked, DECORATIONS[form]), form, "dataset")))
+    return document(made.item.title, parts, list(made.notes), form)
+
+
+def _csv(made: Table) -> str:
+    marked = {(block.metric, *key): mark for block, _, found in made.blocks for key, mark in found.items()}
+    keys = [(row.metric, *key_of(row)) for row in made.cells.itertuples(index=False)]
+    columns = ["metric", "dataset", "method", "num_layers", "mean", "stderr", "count", "wanted", "failed"]
+    frame = made.cells[columns].assign(mark=[marked.get(key, "") for key in keys])
+    incomplete = frame["count"] < frame["wanted"]
+    frame.loc[incomplete, ["mean", "stderr"]] = float("nan")
+    about = {"item": made.item.name, "protocol": made.item.protocol, "budget": made.item.budget}
+    return frame.assign(**about).to_csv(index=False, lineterminator="\n")

@@ -1,0 +1,117 @@
+"""Does our number agree with the published one? One rule for means with standard errors, and others for the rest.
+
+Each rule takes our cell and the published one and gives a word; ``AGREEING`` words count towards the share. Cells that
+cannot be judged (incomplete, or without a standard error on either side) get a word that counts for nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from dgpbench.report.marks import side
+
+WITHIN, ABOVE, BELOW = "within", "above", "below"
+SAME, UNDECIDED, OPPOSITE = "same", "undecided", "opposite"
+SIMILAR, SLOWER, FASTER = "similar", "slower", "faster"
+AGREEING = (WITHIN, SAME, SIMILAR)
+JUDGED = (WITHIN, ABOVE, BELOW, SAME, UNDECIDED, OPPOSITE, SIMILAR, SLOWER, FASTER)
+BOUND = 2.0  # combined standard errors
+FACTOR = 1.5  # of seconds, after the machine's own factor is taken out
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A rule, what its share counts, and the sentence that states it."""
+
+    function: Callable[[pd.DataFrame], list[str]]
+    counts: str
+    sentence: str
+
+
+def by_standard_errors(cells: pd.DataFrame) -> list[str]:
+    """Within two combined standard errors of the published mean, or above or below it."""
+    return [_by_standard_errors(row) for row in cells.itertuples(index=False)]
+
+
+def _by_standard_errors(row) -> str:
+    if (obstacle := _obstacle(row)) is not None:
+        return obstacle
+    if abs(row.in_errors) <= BOUND:
+        return WITHIN
+    return ABOVE if row.in_errors > 0 else BELOW
+
+
+def _obstacle(row, spread_needed: bool = True) -> str | None:
+    if row.count < row.wanted:
+        return f"{int(row.count)}/{int(row.wanted)}"
+    if spread_needed and pd.isna(row.published_stderr):
+        return "no published spread"
+    return "one split" if spread_needed and pd.isna(row.stderr) else None
+
+
+def by_winner(even: float) -> Callable[[pd.DataFrame], list[str]]:
+    """Who wins, here and in the paper: beyond ``even`` by more than the standard error."""
+
+    def judge(cells: pd.DataFrame) -> list[str]:
+        return [_by_winner(row, even) for row in cells.itertuples(index=False)]
+
+    return judge
+
+
+def _by_winner(row, even: float) -> str:
+    if (obstacle := _obstacle(row)) is not None:
+        return obstacle
+    ours, theirs = side(row.mean, row.stderr, even), side(row.published, row.published_stderr, even)
+    if ours == theirs:
+        return SAME
+    return OPPOSITE if ours == -theirs else UNDECIDED
+
+
+def by_ratio(cells: pd.DataFrame) -> list[str]:
+    """Seconds relative to the published ones, less the factor between the two machines: the median ratio."""
+    complete = cells["count"] == cells["wanted"]
+    ratio = (cells["mean"] / cells["published"]).where(complete)
+    relative = ratio / ratio.median()
+    return [
+        _obstacle(row, spread_needed=False) or _by_ratio(value)
+        for row, value in zip(cells.itertuples(index=False), relative, strict=True)
+    ]
+
+
+def _by_ratio(relative: float) -> str:
+    if 1 / FACTOR <= relative <= FACTOR:
+        return SIMILAR
+    return SLOWER if relative > FACTOR else FASTER
+
+
+_USUAL = Judgement(
+    by_standard_errors,
+    "within two combined standard errors",
+    "within: at most two combined standard errors, sqrt(ours^2 + published^2), from the published mean; else above or below.",
+)
+_OWN = {
+    "win_frequency": Judgement(
+        by_winner(0.5),
+        "with the same winner",
+        "win_frequency: same where both name the same winner, a share beyond 0.50 by its standard error, or neither names "
+        "one; undecided where one side names none; else opposite.",
+    ),
+    "tll_difference": Judgement(
+        by_winner(0.0),
+        "with the same sign",
+        "tll_difference: same where both have the same sign, beyond zero by the standard error, or neither has one; "
+        "undecided where one side has none; else opposite.",
+    ),
+    "seconds_per_step": Judgement(
+        by_ratio,
+        "of similar relative cost",
+        f"seconds_per_step: the machines differ, so the median ratio ours/published is divided out; similar within a factor "
+        f"of {FACTOR:g}, else slower or faster than the others.",
+    ),
+}
+
+
+def judgement(metric: str) -> Judgement:
+    """The rule for a metric."""
+    return _OWN.get(metric, _USUAL)

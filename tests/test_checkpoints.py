@@ -1,0 +1,105 @@
+"""A run that stops at any step goes on from its checkpoint and ends in the same bits."""
+
+import pytest
+
+from dgpbench import interrupts, records
+from dgpbench.cli import main
+from dgpbench.training.checkpoints import Checkpoints
+from dgpbench.training.clock import Clock
+
+RUN = ["run", "method=star", "dataset=diabetes", "budget=smoke", "training.max_iterations=60", "progress=false", "plot=false"]
+
+
+class _Stop(Exception):
+    pass
+
+
+def run(folder):
+    return main([*RUN, f"results_dir={folder}"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The scores of a run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert run(folder) == 0
+    return records.read_record(next(folder.rglob(records.RECORD)))["scores"]
+
+
+@pytest.fixture
+def stopping(monkeypatch):
+    """Interrupt the run after the row of one iteration is recorded, every checkpoint due at once."""
+
+    def at(iteration):
+        original = Clock.keep
+
+        def keep(clock, step, variables, *, now=False):
+            original(clock, step, variables, now=True)
+            if step == iteration:
+                raise KeyboardInterrupt("SIGINT")
+
+        monkeypatch.setattr(Clock, "keep", keep)
+        return lambda: monkeypatch.setattr(Clock, "keep", original)
+
+    return at
+
+
+@pytest.mark.parametrize("iteration", [10, 30, 50])
+def test_an_interrupted_run_resumes_and_ends_in_the_same_bits(iteration, whole, stopping, tmp_path):
+    go_on = stopping(iteration)
+    assert run(tmp_path) == 130
+    path = next(tmp_path.rglob(records.RECORD))
+    assert records.read_record(path)["status"] == "interrupted"
+    go_on()
+    assert run(tmp_path) == 0
+    assert records.read_record(path)["scores"] == whole
+    assert not list(tmp_path.rglob("step-*.npz"))
+
+
+def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(whole, stopping, tmp_path):
+    go_on = stopping(40)
+    run(tmp_path)
+    newest = max(tmp_path.rglob("step-*.npz"))
+    newest.write_bytes(newest.read_bytes()[:1000])
+    go_on()
+    assert run(tmp_path) == 0
+    assert records.read_record(next(tmp_path.rglob(records.RECORD)))["scores"] == whole
+
+
+def test_a_checkpoint_of_other_settings_is_passed_over(tmp_path):
+    import tensorflow as tf
+
+    variable = tf.Variable([1.0])
+    Checkpoints(tmp_path, "one").save(10, [variable], {"trace": [], "training_seconds": 0.0})
+    assert Checkpoints(tmp_path, "one").restore([variable]) is not None
+    assert Checkpoints(tmp_path, "other").restore([variable]) is None
+
+
+def test_a_signal_waits_for_the_end_of_a_deferred_block_and_is_then_raised():
+    finished = False
+    with pytest.raises(KeyboardInterrupt) as raised, interrupts.handled(), interrupts.deferred():
+        import os
+        import signal
+
+        os.kill(os.getpid(), signal.SIGTERM)
+        finished = True
+    assert finished
+    assert raised.value.args == ("SIGTERM",)
+
+
+def test_fully_coupled_starts_from_a_finished_mean_field_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    smoke = ["dataset=diabetes", "budget=smoke", "progress=false", "plot=false"]
+    assert main(["run", "method=mf", "training.max_iterations=200", *smoke]) == 0
+    start = next(tmp_path.rglob(records.RECORD)).parent
+    assert main(["run", "method=fc", "training.max_iterations=10", "training.learning_rate=1e-9", *smoke, f'init_from="{start}"']) == 0
+    mf, fc = (records.read_record(directory)["scores"] for directory in (start, next(tmp_path.rglob("fc-L3/*/*"))))
+    assert abs(mf["rmse"] - fc["rmse"]) < 0.1 * mf["rmse"]
+    assert main(["run", "method=star", "method.num_layers=2", *smoke, f'init_from="{start}"']) == 2
+    assert "architecture" in capsys.readouterr().err
+
+
+def test_starting_from_a_run_that_is_not_there_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "method=mf", "budget=smoke", "init_from=nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
