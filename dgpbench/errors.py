@@ -1,4 +1,4 @@
-"""The three ways in which a run can end without a result."""
+"""The ways in which a run can end without a result."""
 
 
 class Refused(Exception):
@@ -11,3 +11,7 @@ class Diverged(Exception):
 
 class TimedOut(Exception):
     """A run passed its limit of wall-clock time."""
+
+
+class NonFinitePredictions(Diverged, ValueError):
+    """Predictions that are not finite numbers: the fit they come from has diverged."""

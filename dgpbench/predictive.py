@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from dgpbench.errors import NonFinitePredictions
+
 if TYPE_CHECKING:
     from dgpbench.datasets.scaling import Regression
     from dgpbench.methods.choices import Choices, Seeds
@@ -128,9 +130,9 @@ def _check_shapes(means: np.ndarray, variances: np.ndarray) -> None:
 def _check_values(means: np.ndarray, variances: np.ndarray) -> None:
     bad_means, bad_variances = ~np.isfinite(means), ~(np.isfinite(variances) & (variances > 0))
     if bad_means.any():
-        raise ValueError(f"{bad_means.sum()} of {means.size} predictive means are not finite")
+        raise NonFinitePredictions(f"{bad_means.sum()} of {means.size} predictive means are not finite")
     if bad_variances.any():
-        raise ValueError(f"{bad_variances.sum()} of {variances.size} predictive variances are not finite and positive")
+        raise NonFinitePredictions(f"{bad_variances.sum()} of {variances.size} predictive variances are not finite and positive")
 
 
 class Predictor(Protocol):

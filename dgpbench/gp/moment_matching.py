@@ -32,7 +32,7 @@ def match_moments(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Te
 
 
 def deterministic_moments(layer: GPLayer, Lk, m, S, X: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """E h and Var h of a layer with known inputs X [B, D]: m(x) + a^T m_t and a^T S_t a + residual, [B, T] each.
+    """E h and Var h of a layer at known inputs X [B, D]: m(x) + a^T m_t and a^T S_t a + residual, [B, T] each.
 
     :param m: means of v, [T, M]
     :param S: covariances of v, [T, M, M]

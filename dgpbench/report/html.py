@@ -1,0 +1,109 @@
+"""The report: one HTML file that needs nothing else, no network and no script but a few lines of its own.
+
+Every text that comes from a record or a file goes through the template's autoescape; the only markup that is handed to
+it as such are figures that matplotlib wrote, which escapes the names in them itself.
+"""
+
+import io
+import os
+import re
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from dgpbench import __version__, config, records
+from dgpbench.errors import Refused
+from dgpbench.report import cells, sections
+from dgpbench.report.collect import collect
+from dgpbench.report.figures import render
+from dgpbench.report.figures.style import house_style
+from dgpbench.report.items import load
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def write_report(results_dir: str | Path, output: str | Path) -> Path:
+    """Write the report of a results folder.
+
+    :raises Refused: where there is no record to report, or the file cannot be written
+    """
+    output = Path(output)
+    frame = collect(results_dir)
+    if frame.empty:
+        raise Refused(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
+    text = page(frame, str(results_dir), output.parent)
+    with records.refusing_unwritable(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, encoding="utf-8")
+    return output
+
+
+def page(frame: pd.DataFrame, results_dir: str, folder: Path) -> str:
+    """The report's HTML; links to records are relative to ``folder``, where it will lie."""
+    problems = frame.attrs.get("problems", [])
+    frame = sections.with_groups(frame)
+    numbers = count(1)
+    items = [_section(name, budget, frame, results_dir, numbers) for name, budget in covered(frame, results_dir)]
+    rows = sections.run_rows(frame)
+    for row in rows:
+        row["link"] = quote(os.path.relpath(Path(row["path"], records.RECORD), folder or "."))
+    return _environment().get_template("report.html.j2").render(
+        items=items,
+        overview=sections.dataset_grids(frame),
+        runs=rows,
+        statuses=frame["status"].value_counts().to_dict(),
+        problems=problems,
+        version=__version__,
+    )
+
+
+def _environment():
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def covered(frame: pd.DataFrame, results_dir: str) -> list[tuple[str, str]]:
+    """(item, budget) of everything published that at least one done run belongs to."""
+    done = frame[frame["status"] == "done"]
+    found = []
+    for name in config.choices("experiment"):
+        for budget in sorted(done["budget"].unique(), key=["paper", "laptop", "smoke"].index):
+            if len(cells.select(load(name, _given(budget, results_dir)), done)):
+                found.append((name, budget))
+    return found
+
+
+def _given(budget: str, results_dir: str) -> list[str]:
+    quoted = results_dir.replace("\\", "\\\\").replace('"', '\\"')
+    return [f"budget={budget}", f'results_dir="{quoted}"']
+
+
+def _section(name: str, budget: str, frame: pd.DataFrame, results_dir: str, numbers) -> sections.Section:
+    given = _given(budget, results_dir)
+    item = load(name, given)
+    section = sections.item_section(item, given, frame)
+    try:
+        made = render.figures(item, frame)
+        section.figures += [(title, svg(figure, f"f{next(numbers)}-")) for title, figure in made.items()]
+    except Refused as refusal:
+        section.notes.append(f"No figure: {refusal}.")
+    return section
+
+
+def svg(figure: Figure, prefix: str) -> str:
+    """A figure as inline SVG: no header, no metadata, and ids that no other figure on the page has."""
+    from markupsafe import Markup
+
+    buffer = io.StringIO()
+    with house_style():
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
+    return Markup(text)  # noqa: S704  matplotlib has escaped what it wrote

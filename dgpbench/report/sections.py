@@ -1,0 +1,241 @@
+"""What the HTML report says, as plain data: grids of cells, each cell with the groups of runs that it was made from.
+
+A *group* is all runs that differ in their split alone; its number stands in the list of runs, where every number's link
+leads. Texts here are plain: the template escapes them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dgpbench import metrics, records
+from dgpbench.errors import Refused
+from dgpbench.report import cells, compare, published, statistics, tables
+from dgpbench.report.figures import render
+from dgpbench.report.items import Item
+from dgpbench.report.marks import key_of
+
+GROUP = ["task", "dataset", "method", "num_layers", "protocol", "budget", "seed"]
+SCORES = ("tll", "rmse", "crps", "coverage_95", "calibration_error")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its text, what it sorts by, the groups of runs behind it, and its mark (bold, italic)."""
+
+    text: str
+    order: float | str = ""
+    groups: tuple[str, ...] = ()
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A sortable table; ``notes`` stand under it."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Section:
+    """An item at one budget: its grids, its figures as (title, SVG), and what could not be shown."""
+
+    anchor: str
+    title: str
+    subtitle: str
+    grids: list[Grid] = field(default_factory=list)
+    figures: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
+    """The records, in the order of their identities, each with its ``group``: g1, g2, ..."""
+    frame = frame.sort_values([*GROUP, "split"], kind="stable", ignore_index=True)
+    settings = frame["overrides"].map(lambda changed: records.canonical(changed) if changed else "")
+    keys = pd.Series(list(zip(*(frame[name] for name in GROUP), settings, strict=True)), index=frame.index, dtype=object)
+    return frame.assign(settings=settings, group=[f"g{code + 1}" for code in pd.factorize(keys)[0]])
+
+
+def number(value: float, digits: int = 3) -> Cell:
+    """A number without runs of its own."""
+    return Cell("" if pd.isna(value) else f"{value:.{digits}f}", _order(value))
+
+
+def _order(value: float) -> float | str:
+    return "" if pd.isna(value) else float(value)
+
+
+# Tables of an item ----------------------------------------------------------------------------------------------------
+
+
+def item_section(item: Item, given: list[str], frame: pd.DataFrame) -> Section:
+    """Everything about one item at one budget."""
+    anchor = f"{item.name}-{item.budget}"
+    section = Section(anchor, item.title, f"{item.name}, protocol {item.protocol}, budget {item.budget}")
+    if item.blocks:
+        section.grids += score_grids(item, given, frame)
+        section.grids += statistics_grids(item, frame, section.notes)
+    if published.of_item(item.name):
+        section.grids.append(comparison_grid(item, given, frame))
+    return section
+
+
+def score_grids(item: Item, given: list[str], frame: pd.DataFrame) -> list[Grid]:
+    """The table of an item, one grid for each metric."""
+    made = tables.table(item.name, given, frame)
+    behind = groups_behind(cells.select(item, frame))
+    grids = []
+    for block, part, marked in made.blocks:
+        texts = {(row.dataset, tables.column_name(row.method, row.num_layers)): _score(row, block, marked, behind)
+                 for row in part.itertuples(index=False)}  # fmt: skip
+        columns = tuple(dict.fromkeys(column for _, column in texts))
+        rows = [
+            (Cell(name, name), *(texts.get((name, column), Cell("")) for column in columns))
+            for name in dict.fromkeys(dataset for dataset, _ in texts)
+        ]
+        grids.append(Grid(block.metric, ("data set", *columns), tuple(rows), made.notes))
+    return grids
+
+
+def _score(row: Any, block: Any, marked: dict, behind: dict) -> Cell:
+    complete = row.count == row.wanted
+    sides = row.method.split("_vs_")
+    groups = [group for side in sides for group in behind.get((row.dataset, side, row.num_layers), ())]
+    order = _order(row.mean) if complete else ""
+    return Cell(tables.cell_text(row, block.digits), order, tuple(groups), marked.get(key_of(row), ""))
+
+
+def groups_behind(runs: pd.DataFrame) -> dict[tuple[str, str, int], tuple[str, ...]]:
+    """(data set, series, layers) -> the groups of its runs."""
+    found: dict[tuple[str, str, int], tuple[str, ...]] = {}
+    for key, rows in runs.groupby(["dataset", "series", "num_layers"], sort=False):
+        found[key] = tuple(dict.fromkeys(rows["group"]))  # type: ignore[index]
+    return found
+
+
+def comparison_grid(item: Item, given: list[str], frame: pd.DataFrame) -> Grid:
+    """Ours beside the published value."""
+    made = compare.compare(item.name, given, frame)
+    digits = {block.metric: block.digits for block in item.blocks}
+    behind = groups_behind(cells.select(item, frame))
+    rows = []
+    for row in made.cells.itertuples(index=False):
+        sides = row.method.split("_vs_")
+        groups = tuple(group for side in sides for group in behind.get((row.dataset, side, row.num_layers), ()))
+        shown = digits[row.metric]
+        rows.append((
+            Cell(row.dataset, row.dataset), Cell(tables.column_name(row.method, row.num_layers), row.method), Cell(row.metric, row.metric),
+            Cell(tables.cell_text(row, shown), _order(row.mean), groups), Cell(row.published_text, row.published),
+            number(row.difference, shown), number(row.in_errors, 1), Cell(row.verdict, row.verdict),
+        ))  # fmt: skip
+    columns = ("data set", "method", "metric", "ours", "published", "difference", "in s.e.", "verdict")
+    return Grid("Ours and published", columns, tuple(rows), tuple(f"{share.text}." for share in made.shares()))
+
+
+# Statistics -----------------------------------------------------------------------------------------------------------
+
+
+def statistics_grids(item: Item, frame: pd.DataFrame, notes: list[str]) -> list[Grid]:
+    """Ranks and pairwise tests of each score; what cannot be compared is said in ``notes``."""
+    runs = cells.select(item, frame)
+    done, grids = runs[runs["status"] == "done"], []
+    for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
+        try:
+            paired = render.losses(item, done, metric)
+            if paired.shape[1] > 1:
+                grids += [_rank_grid(metric, paired), _wilcoxon_grid(metric, paired), _improvement_grid(metric, paired)]
+        except Refused as refusal:
+            notes.append(f"No statistics of {metric}: {refusal}.")
+    return grids
+
+
+def _rank_grid(metric: str, paired: pd.DataFrame) -> Grid:
+    across = statistics.by_dataset(paired)
+    average = statistics.mean_ranks(across).sort_values()
+    rows = tuple((Cell(str(name), str(name)), number(rank, 2)) for name, rank in average.items())
+    try:
+        test = statistics.friedman(across)
+        note = (
+            f"Friedman over {test.num_blocks} data sets (means over splits): chi-squared {test.statistic:.2f}, p = {test.p_value:.2g}. "
+            f"Nemenyi: mean ranks further apart than {test.critical_difference:.2f} differ at level {test.alpha:g}."
+        )
+    except Refused as refusal:
+        note = f"{refusal}."
+    return Grid(f"Mean ranks, {metric} (1 is best)", ("method", "mean rank"), rows, (note,))
+
+
+def _wilcoxon_grid(metric: str, paired: pd.DataFrame) -> Grid:
+    across = statistics.by_dataset(paired)
+    several = len(across) >= 6  # below six blocks the exact test cannot reach p = 0.05
+    tested = across if several else paired
+    rows = []
+    for row in statistics.wilcoxon_holm(tested).itertuples(index=False):
+        verdict = "differ" if row.differs else "do not differ"
+        rows.append((Cell(row.method_a, row.method_a), Cell(row.method_b, row.method_b), number(row.median_difference),
+                     number(row.p_value), number(row.p_holm), Cell(verdict, verdict)))  # fmt: skip
+    blocks = "data sets (means over splits)" if several else "splits, which share rows, so that p is too small"
+    note = f"Wilcoxon's signed-rank test over {len(tested)} {blocks}; Holm's correction over all pairs, level 0.05. "
+    columns = ("method a", "method b", "median loss a - b", "p", "p, Holm", "verdict")
+    return Grid(f"Pairs, {metric}", columns, tuple(rows), (note + "A difference below zero favours a.",))
+
+
+def _improvement_grid(metric: str, paired: pd.DataFrame) -> Grid:
+    table = statistics.improvements(paired, statistics.best_against_rest(paired))
+    rows = [
+        (Cell(row.method_a, row.method_a), Cell(row.method_b, row.method_b), number(row.probability, 2),
+         number(row.low, 2), number(row.high, 2))
+        for row in table.itertuples(index=False)
+    ]  # fmt: skip
+    note = f"Share of splits on which a beats b, averaged over data sets; {statistics.RESAMPLES} bootstrap resamples of the splits."
+    columns = ("method a", "method b", "probability", "95 % from", "to")
+    return Grid(f"Probability of improvement, {metric}", columns, tuple(rows), (note,))
+
+
+# All runs -------------------------------------------------------------------------------------------------------------
+
+
+def dataset_grids(frame: pd.DataFrame) -> list[Grid]:
+    """For each task, protocol and budget one grid: every group of runs with its scores, whatever item it belongs to."""
+    grids = []
+    for (task, protocol, budget), rows in frame.groupby(["task", "protocol", "budget"], sort=True):
+        scored = [name for name in SCORES if name in rows and rows[name].notna().any()]
+        lines = [_group_row(group, scored) for _, group in rows.groupby("group", sort=False)]
+        columns = ("data set", "method", "L", "changed", "done", *scored, "training s")
+        caption = f"{task}, protocol {protocol}, budget {budget}"
+        grids.append(Grid(caption, columns, tuple(lines), (_units(scored),)))
+    return grids
+
+
+def _group_row(group: pd.DataFrame, scored: Sequence[str]) -> tuple[Cell, ...]:
+    first, done = group.iloc[0], group[group["status"] == "done"]
+    names = [Cell(str(first[key]), first[key]) for key in ("dataset", "method", "num_layers", "settings")]
+    count = Cell(f"{len(done)}/{len(group)}", len(done), (first["group"],))
+    seconds = done["seconds_training"].mean() if "seconds_training" in done else np.nan
+    return (*names, count, *(_mean(done[name], len(group), first["group"]) for name in scored), number(seconds, 1))
+
+
+def _mean(values: pd.Series, wanted: int, group: str) -> Cell:
+    if len(values) < wanted or values.empty:
+        return Cell(f"{len(values)}/{wanted}", "", (group,))
+    spread = f" ({values.std() / np.sqrt(len(values)):.3f})" if len(values) > 1 else ""
+    return Cell(f"{values.mean():.3f}{spread}", values.mean(), (group,))
+
+
+def _units(scored: Iterable[str]) -> str:
+    words = "; ".join(f"{name}: {tables.unit_of(name)}" for name in scored)
+    return f"Mean (standard error) over the splits that were begun, which need not be those that a paper asks for. {words}."
+
+
+def run_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The list of runs: identity, how each ended and why."""
+    keep = ["group", "task", "dataset", "method", "num_layers", "protocol", "budget", "split", "seed", "settings", "status"]
+    rows = frame[keep].to_dict("records")
+    for row, reason, path, seconds in zip(rows, frame["reason"], frame["path"], frame["seconds_total"], strict=True):
+        row |= {"reason": reason or "", "path": path, "seconds": seconds}
+    return rows
