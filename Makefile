@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full lint lock clean
+.PHONY: help run test test-full tables figures lint lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -29,6 +29,12 @@ test: $(VENV)/.installed-dev ## run the tests but for the long statistical ones
 
 test-full: $(VENV)/.installed-dev ## run every test, the long statistical ones too
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+tables: $(VENV)/.installed ## write every table that has records in results/ to results/tables; ARGS=budget=laptop
+	$(BIN)/dgpbench table all $(ARGS)
+
+figures: $(VENV)/.installed ## draw every figure that has records in results/ to results/figures; ARGS=budget=laptop
+	$(BIN)/dgpbench figure all --output results/figures $(ARGS)
 
 lint: $(VENV)/.installed-dev ## check style
 	$(BIN)/ruff check dgpbench tests scripts

@@ -35,7 +35,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     commands.add_parser("run", help="train and score: dgpbench run method=star dataset=kin8nm", add_help=False)
 
-    listing = commands.add_parser("list", help="what there is: methods, datasets, tasks, protocols, budgets, experiments")
+    listing = commands.add_parser(
+        "list", help="what there is: methods, datasets, tasks, protocols, budgets, experiments"
+    )
     listing.add_argument("group", choices=GROUPS)
     listing.add_argument("--json", action="store_true", help="print JSON")
 
@@ -48,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_data(commands)
     _add_items(commands)
     _add_results(commands)
+    _add_report(commands)
     cite = commands.add_parser("cite", help="whom to cite for a method or a data set, and its licence")
     cite.add_argument("name", metavar="METHOD|DATASET")
     doctor = commands.add_parser("doctor", help="versions, threads, cache, and what is missing")
@@ -71,31 +74,56 @@ def _add_items(commands) -> None:
     texts = {
         "plan": "the runs of a published item: done, failed, missing, and the time left",
         "reproduce": "run what is missing of a published item, then render it",
-        "table": "a published table from the records that there are",
+        "table": "a published table from the records that there are; `table all` writes every one",
+        "figure": "the picture of a published figure, or the scores and ranks of a table; `figure all` draws every one",
         "compare": "our numbers beside the published ones, with a verdict for each cell",
         "check": "compare with stored reference numbers: exit code 1 where one has moved",
     }
     parsers = {name: commands.add_parser(name, help=text) for name, text in texts.items()}
     for parser in parsers.values():
         parser.add_argument("item", metavar="ITEM", help="such as lindinger2020_table1: dgpbench list experiments")
-        parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as dataset=boston,energy 'split=range(2)'")
+        parser.add_argument(
+            "overrides", nargs="*", metavar="KEY=VALUE", help="such as dataset=boston,energy 'split=range(2)'"
+        )
     parsers["plan"].add_argument("--json", action="store_true", help="print JSON")
     parsers["reproduce"].add_argument("--retry-failed", action="store_true", help="run failed runs again")
     parsers["reproduce"].add_argument("--workers", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
     for name in ("table", "compare"):
         parsers[name].add_argument("--format", choices=("md", "tex", "csv", "html"), default="md")
         parsers[name].add_argument("--output", metavar="FILE", help="where it goes (default: standard output)")
+    parsers["figure"].add_argument(
+        "--format", choices=("png", "pdf", "svg"), help="(default: what --output ends in, else png)"
+    )
+    parsers["figure"].add_argument("--output", metavar="FILE", help="where it goes (default: results/figures/ITEM.png)")
     check = parsers["check"]
-    check.add_argument("--tolerance", type=float, required=True, metavar="T", help="how far a mean may move, in its unit")
-    check.add_argument("--reference", metavar="FILE", help="a table as csv (default: results/reference/ITEM-BUDGET.csv)")
+    check.add_argument(
+        "--tolerance", type=float, required=True, metavar="T", help="how far a mean may move, in its unit"
+    )
+    check.add_argument(
+        "--reference", metavar="FILE", help="a table as csv (default: results/reference/ITEM-BUDGET.csv)"
+    )
+
+
+def _add_report(commands) -> None:
+    report = commands.add_parser(
+        "report", help="one offline HTML file with all tables, comparisons, statistics and figures"
+    )
+    report.add_argument(
+        "results_dir", nargs="?", default="results", help="the folder that holds runs/ (default: results)"
+    )
+    report.add_argument("--output", metavar="FILE", help="where it goes (default: report.html in that folder)")
 
 
 def _add_results(commands) -> None:
     results = commands.add_parser("results", help="look after the records")
     actions = results.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     verify = actions.add_parser("verify", help="check every record and the files beside it")
-    verify.add_argument("results_dir", nargs="?", default="results", help="the folder that holds runs/ (default: results)")
-    verify.add_argument("--quarantine", action="store_true", help="move damaged runs to quarantine/, so that they run again")
+    verify.add_argument(
+        "results_dir", nargs="?", default="results", help="the folder that holds runs/ (default: results)"
+    )
+    verify.add_argument(
+        "--quarantine", action="store_true", help="move damaged runs to quarantine/, so that they run again"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,7 @@
 """Carries out a list of runs: in this process one after the other, or in several workers of one thread each.
 
-A run is a list of overrides; it ends as an ``Outcome`` and never raises. TensorFlow leaks some 17 MB with each model, so
-workers are renewed after ``MAX_TASKS`` runs; a worker that is killed costs the run it had, and no other.
+A run is a list of overrides; it ends as an ``Outcome`` and never raises. TensorFlow leaks some 17 MB with each model,
+so workers are renewed after ``MAX_TASKS`` runs; a worker that is killed costs the run it had, and no other.
 """
 
 import sys
@@ -14,7 +14,9 @@ Overrides = tuple[str, ...]
 Report = Callable[[int, Overrides, Outcome], None]
 
 
-def engine(runs: Sequence[Overrides], workers: int, report: Report = lambda number, run, outcome: None) -> list[Outcome]:
+def engine(
+    runs: Sequence[Overrides], workers: int, report: Report = lambda number, run, outcome: None
+) -> list[Outcome]:
     """Carry out all runs; ``report`` is told of each as it ends, with the number that have ended."""
     ended = _here(runs) if workers == 1 else _in_workers(runs, workers)
     outcomes = []

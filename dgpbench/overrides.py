@@ -105,9 +105,7 @@ def _unknown_key(key: str) -> Refused:
     names = [*config.GROUPS, *SETTINGS]
     if key in ("path", "target"):
         return Refused(f"there is no setting '{key}'; use dataset=csv dataset.path=FILE dataset.target=COLUMN")
-    return Refused(
-        f"there is no setting '{key}'{did_you_mean(key, names)}; `dgpbench run --help` lists them all"
-    )
+    return Refused(f"there is no setting '{key}'{did_you_mean(key, names)}; `dgpbench run --help` lists them all")
 
 
 def _values(override: Any) -> list[Any]:
@@ -157,8 +155,14 @@ def _as_refusal(overrides: list[str], problem: Exception) -> Refused:
     for text in overrides:
         key = text.split("=")[0]
         section, _, name = key.partition(".")
-        if section in ("method", "training", "dataset", "task") and name and name.split(".")[0] not in composed[section]:
+        if (
+            section in ("method", "training", "dataset", "task")
+            and name
+            and name.split(".")[0] not in composed[section]
+        ):
             owner = composed[section].get("name", composed[section].get("optimiser"))
             names = [other for other in composed[section] if f"{section}.{other}" in SETTINGS or section == "dataset"]
-            return Refused(f"{section} {owner} has no setting '{key}'; it has {', '.join(names)}{did_you_mean(name, names)}")
+            return Refused(
+                f"{section} {owner} has no setting '{key}'; it has {', '.join(names)}{did_you_mean(name, names)}"
+            )
     return Refused(str(problem).splitlines()[0])

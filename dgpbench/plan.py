@@ -1,8 +1,8 @@
 """Which runs an item needs, which of them are there, and how long the rest will take.
 
-Whether a run is there is decided by its identity alone, computed as ``dgpbench.run`` does. Hydra composes in a tenth of a
-second, which is much for hundreds of runs: so it composes once for each set of choices, and data set, depth, split and
-seed are put into the composed configuration before its interpolations are resolved, which gives the same values.
+Whether a run is there is decided by its identity alone, computed as ``dgpbench.run`` does. Hydra composes in a tenth of
+a second, which is much for hundreds of runs: so it composes once for each set of choices, and data set, depth, split
+and seed are put into the composed configuration before its interpolations are resolved, which gives the same values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -66,10 +66,12 @@ def _check_choices(item: Item, sweep: Sweep) -> None:
     for group in config.GROUPS:
         for name in sweep.values.get(group, ()):
             if name not in config.choices(group):
-                raise Refused(f"{item.name} needs {group}={name}, which this dgpbench does not have; narrow the item to leave it out")
+                raise Refused(f"{item.name} needs {group}={name}, which there is not; narrow the item to leave it out")
 
 
-def _planned(item: Item, sweep: Sweep, choices: dict[str, str], configuration: dict[str, Any], changed: dict) -> Planned:
+def _planned(
+    item: Item, sweep: Sweep, choices: dict[str, str], configuration: dict[str, Any], changed: dict
+) -> Planned:
     directory = records.identity_directory(
         item.results_dir,
         task=configuration["task"]["name"],
@@ -101,7 +103,7 @@ def _state(directory: Path, configuration: dict[str, Any]) -> tuple[str, float |
     return (DONE if same else CONFLICT), record["seconds"].get("total")
 
 
-# Configurations without composing each ----------------------------------------------------------------------------------
+# Configurations without composing each --------------------------------------------------------------------------------
 
 
 def _resolved(choices: Mapping[str, str]) -> dict[str, Any]:

@@ -43,7 +43,9 @@ def reproduce(
     todo = to_do(runs, retry_failed=retry_failed)
     kept = sum(run.state == BROKEN for run in runs if run not in todo)
     say(f"{item.name}: {len(runs)} runs, {len(todo)} to do")
-    ended = carry_out([_quietly(run.overrides) for run in todo], workers, engine.terminal_report(len(todo))) if todo else []
+    ended = (
+        carry_out([_quietly(run.overrides) for run in todo], workers, engine.terminal_report(len(todo))) if todo else []
+    )
     return Reproduction(runs, ended, kept)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dgpbench import config as configuration
-from dgpbench import provenance, records, summary
+from dgpbench import memory, provenance, records, summary, watchdog
 from dgpbench.datasets import registry
 from dgpbench.datasets.scaling import Regression, Standardiser
 from dgpbench.datasets.table import Table
@@ -25,6 +25,9 @@ from dgpbench.errors import Diverged, Refused, TimedOut
 from dgpbench.outcomes import Outcome
 from dgpbench.progress import progress
 from dgpbench.seeds import seed_for
+
+MAX_RETRIES = 2  # of a fit that diverges, each with MORE_JITTER times the jitter of the one before
+MORE_JITTER, LEAST_JITTER = 10.0, 1e-6
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Results:
     points: Any = None
     posterior: dict[str, np.ndarray] | None = None
     parameters: dict[str, np.ndarray] | None = None
+    retries: list[dict[str, Any]] = field(default_factory=list)
 
     def seconds(self) -> dict[str, float]:
         """Seconds of tracing, training and prediction, as far as the run came."""
@@ -96,6 +100,7 @@ def pose(config: dict[str, Any], table: Table) -> Problem:
     train = scaler.transform(table.X[split.train], table.y[split.train])
     test = scaler.transform(table.X[split.test], table.y[split.test])
     _check_size(config, len(train.X))
+    memory.check(config, len(train.X), train.X.shape[1], len(test.X))
     return Problem(table, split, scaler, train, test)
 
 
@@ -118,8 +123,11 @@ def _carry_out(config: dict[str, Any], table: Table, directory: Path) -> Outcome
     problem = pose(config, table)
     started, results = datetime.now(UTC), Results()
     status, reason, details = "done", None, None
+    minutes = config["timeout_minutes"]
+    hung = lambda stack: _write(config, problem, directory, results, started, ("timeout", watchdog.HUNG, stack))  # noqa: E731
     try:
-        _fit_and_score(config, problem, directory, results)
+        with watchdog.limited(None if minutes is None else 60 * minutes, hung):
+            _fit_and_score(config, problem, directory, results)
     except KeyboardInterrupt:
         _write(config, problem, directory, results, started, ("interrupted", "the run was interrupted", None))
         raise
@@ -160,7 +168,7 @@ def _write(
         "scores": results.scores,
         "seconds": results.seconds() | {"total": (finished - started).total_seconds()},
         "iterations": clock.trace[-1].iteration if clock and clock.trace else 0,
-        "notes": [results.diagnostics],
+        "notes": [results.diagnostics, *results.retries],
         "config": settings,
         "config_hash": records.config_hash(settings),
         "data": _describe(problem),
@@ -210,29 +218,53 @@ def _fit_and_score(config: dict[str, Any], problem: Problem, directory: Path, re
     quiet_tensorflow.start(config["num_threads"], config["precision"])
     from gpflow.utilities import read_values
 
-    from dgpbench.methods.choices import Choices
-    from dgpbench.training.checkpoints import Checkpoints
-    from dgpbench.training.clock import Clock
-
-    module, _, function = config["method"]["_target_"].rpartition(".")
-    fit = getattr(import_module(module), function)
-    seeds, minutes = _seeds(config, problem.table), config["timeout_minutes"]
-    with progress(f"{config['method']['name']} on {problem.table.name}", shown=config["progress"]) as report:
-        limit = None if minutes is None else 60 * minutes
-        kept = Checkpoints(directory / "checkpoint", records.config_hash(recorded_config(config)))
-        results.clock = Clock(config["training"].get("max_seconds"), limit, report, kept)
-        method = _sized(config["method"], problem.train)
-        choices = Choices(method, config["training"], config["prediction"], _initial(config["init_from"]))
-        predictor = fit(_as_precision(problem.train, config["precision"]), choices, seeds, results.clock)
+    seeds = _seeds(config, problem.table)
+    predictor, standardised = _retrying(config, problem, directory, results, seeds)
     results.diagnostics = predictor.diagnostics
-    begin = time.perf_counter()
-    standardised = predictor.predict(_as_precision(problem.test, config["precision"]).X, seeds.prediction)
-    results.prediction_seconds = time.perf_counter() - begin
     mixture = problem.scaler.restore(standardised)
     targets = problem.table.y[problem.split.test][:, None]
     results.posterior, results.parameters = predictor.posterior(), read_values(predictor.model)
     results.points = metrics.points(mixture, targets, problem.test.X, problem.train.X, problem.split.test)
     results.scores = metrics.scores(mixture, targets)
+
+
+def _retrying(config: dict[str, Any], problem: Problem, directory: Path, results: Results, seeds) -> tuple[Any, Any]:
+    """Fit and predict; where that diverges, from the start again with more jitter, a few times, each on record.
+
+    :raises Diverged: as the last attempt did
+    """
+    method, begin = _sized(config["method"], problem.train), time.perf_counter()
+    while True:
+        try:
+            return _fit_and_predict(config | {"method": method}, problem, directory, results, seeds, begin)
+        except Diverged as ended:
+            results.clock.checkpoints.clear()
+            if "jitter" not in method or len(results.retries) == MAX_RETRIES:
+                raise
+            method = method | {"jitter": MORE_JITTER * max(method["jitter"], LEAST_JITTER)}
+            results.retries.append({"retry": len(results.retries) + 1, "jitter": method["jitter"], "after": str(ended)})
+
+
+def _fit_and_predict(config, problem: Problem, directory: Path, results: Results, seeds, begin: float) -> tuple[Any, Any]:
+    """One attempt: the predictor and its mixture at the test rows, in standard units."""
+    from dgpbench.methods.choices import Choices
+    from dgpbench.training.checkpoints import Checkpoints, interval
+    from dgpbench.training.clock import Clock
+
+    module, _, function = config["method"]["_target_"].rpartition(".")
+    fit = getattr(import_module(module), function)
+    minutes, precision = config["timeout_minutes"], config["precision"]
+    with progress(f"{config['method']['name']} on {problem.table.name}", shown=config["progress"]) as report:
+        limit = None if minutes is None else 60 * minutes
+        # The key holds the jitter: an attempt never goes on from the checkpoint of another.
+        kept = Checkpoints(directory / "checkpoint", records.config_hash(recorded_config(config)), interval())
+        results.clock = Clock(config["training"].get("max_seconds"), limit, report, kept, started=begin)
+        choices = Choices(config["method"], config["training"], config["prediction"], _initial(config["init_from"]))
+        predictor = fit(_as_precision(problem.train, precision), choices, seeds, results.clock)
+    start = time.perf_counter()
+    standardised = predictor.predict(_as_precision(problem.test, precision).X, seeds.prediction)
+    results.prediction_seconds = time.perf_counter() - start
+    return predictor, standardised
 
 
 def _initial(run: str | None) -> dict[str, np.ndarray] | None:

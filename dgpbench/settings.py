@@ -29,7 +29,13 @@ class Setting:
 
     def describe(self) -> str:
         """The values it takes, in words."""
-        words = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text", "list": "a list"}
+        words = {
+            "int": "a whole number",
+            "float": "a number",
+            "bool": "true or false",
+            "str": "a text",
+            "list": "a list",
+        }
         parts = [] if self.choices and self.kind == "str" else [words[self.kind]]
         if self.low is not None:
             parts[0] += f" of at least {self.low:g}"
@@ -64,7 +70,9 @@ SETTINGS: dict[str, Setting] = {
     "method.kernel_variance": Setting("float", "kernel variance at the start", above=0),
     "method.train_hidden_variance": Setting("bool", "train the kernel variance of hidden layers too"),
     "method.white_noise": Setting("float", "w, white noise of hidden layers at the start", above=0, optional=True),
-    "method.likelihood_variance": Setting("float", "s2, noise variance at the start, in standardised units", above=1e-6),
+    "method.likelihood_variance": Setting(
+        "float", "s2, noise variance at the start, in standardised units", above=1e-6
+    ),
     "method.mean_function": Setting("str", "fixed mean of hidden layers", choices=("pca", "zero")),
     "method.jitter": Setting("float", "added to the diagonal of k(Z, Z)", low=0),
     "method.train_inducing_inputs": Setting("bool", "train Z"),
@@ -81,31 +89,47 @@ SETTINGS: dict[str, Setting] = {
         "how rows pass the layers: aep, aepmcm; the sod methods: the paper's joint draws, or the published code's",
         choices=("match_moments", "sample", "joint", "diagonal"),
     ),
-    "method.subset": Setting("str", "which training rows are the subset", choices=("kmeans", "random", "leverage", "dpp")),
+    "method.subset": Setting(
+        "str", "which training rows are the subset", choices=("kmeans", "random", "leverage", "dpp")
+    ),
     "method.hidden_variance": Setting("float", "Sig of hidden layers starts at this times the identity", above=0),
     "method.output_variance": Setting("float", "Sig of the output layer starts at this times the identity", above=0),
     "method.layer_noise": Setting("float", "s2_l, noise of hidden layers at the start", above=1e-8),
     "method.step_size": Setting("float", "eps of the sampler", above=0),
     "method.friction": Setting("float", "alpha of the sampler", above=0, high=1),
-    "method.freeze": Setting("str", "preconditioner after the burn-in: a mean, or the published snapshot", choices=("mean", "last")),
-    "method.noise": Setting("str", "plain, or corrected for the variance that minibatches add", choices=("plain", "corrected")),
+    "method.freeze": Setting(
+        "str", "preconditioner after the burn-in: a mean, or the published snapshot", choices=("mean", "last")
+    ),
+    "method.noise": Setting(
+        "str", "plain, or corrected for the variance that minibatches add", choices=("plain", "corrected")
+    ),
     "method.output_noise": Setting("float", "s2_l, noise that hidden layers add, at the start", above=0, optional=True),
     "method.hidden_mean_spread": Setting("float", "hidden means of EP start at normal draws of this deviation", low=0),
     "method.row_variance": Setting("float", "variance of each row's hidden values at the start", above=0),
     "method.model": Setting("str", "the single-layer model", choices=("gpr", "sgpr", "fitc")),
     "method.max_rows": Setting("int", "exact GP regression refuses more training rows than this", low=1),
-    "training.optimiser": Setting("str", "set by the group optimiser=", choices=("adam", "lbfgs", "natgrad_adam", "sghmc")),
+    "training.optimiser": Setting(
+        "str", "set by the group optimiser=", choices=("adam", "lbfgs", "natgrad_adam", "sghmc")
+    ),
     "training.max_iterations": Setting("int", "iterations of training; null where epochs say it", low=1, optional=True),
-    "training.epochs": Setting("int", "passes over the training rows, where max_iterations is null", low=1, optional=True),
+    "training.epochs": Setting(
+        "int", "passes over the training rows, where max_iterations is null", low=1, optional=True
+    ),
     "training.batch_size": Setting("int", "B, rows of a minibatch; all rows where there are fewer", low=1),
     "training.num_samples": Setting("int", "R, paths of each row in training", low=1),
     "training.learning_rate": Setting("float", "Adam's learning rate at the start", above=0),
     "training.decay_rate": Setting("float", "factor of the learning rate at each decay", above=0, high=1),
-    "training.decay_interval": Setting("float", "iterations between decays, as a share of max_iterations", above=0, high=1),
+    "training.decay_interval": Setting(
+        "float", "iterations between decays, as a share of max_iterations", above=0, high=1
+    ),
     "training.natgrad_gamma": Setting("float", "step length of natural gradients at the start", above=0, high=1),
     "training.burn_in": Setting("float", "share of max_iterations in which the sampler adapts", above=0, high=1),
-    "training.window": Setting("float", "last samples that Monte Carlo EM draws from, as a share of max_iterations", above=0, high=1),
-    "training.thinning": Setting("float", "steps between two collected samples, as a share of max_iterations", above=0, high=1),
+    "training.window": Setting(
+        "float", "last samples that Monte Carlo EM draws from, as a share of max_iterations", above=0, high=1
+    ),
+    "training.thinning": Setting(
+        "float", "steps between two collected samples, as a share of max_iterations", above=0, high=1
+    ),
     "training.early_stopping": Setting("bool", "hold rows out and stop when their score keeps falling"),
     "training.early_stopping_start": Setting("float", "first share of max_iterations that never stops", low=0, high=1),
     "training.holdout_fraction": Setting("float", "share of the training rows held out", above=0, high=0.9),
@@ -141,7 +165,9 @@ def _convert(kind: str, value: object) -> object | None:
     if kind == "float":
         return float(value) if number else None  # type: ignore[arg-type]
     if kind == "str":
-        return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) and value != "" else None
+        return (
+            str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) and value != "" else None
+        )
     wanted = {"bool": bool, "list": list}[kind]
     return value if isinstance(value, wanted) else None
 

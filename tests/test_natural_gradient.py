@@ -24,7 +24,10 @@ T, M = 2, 4
 def state(seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     C = scale * np.tril(0.3 * rng.normal(size=(T, M, M)) + np.eye(M))
-    return [tf.constant(values) for values in (rng.normal(size=(T, M)), C, rng.normal(size=(T, M)), rng.normal(size=(T, M, M)))]
+    return [
+        tf.constant(values)
+        for values in (rng.normal(size=(T, M)), C, rng.normal(size=(T, M)), rng.normal(size=(T, M, M)))
+    ]
 
 
 def test_own_step_equals_gpflows_at_a_factor_of_order_one():
@@ -33,7 +36,9 @@ def test_own_step_equals_gpflows_at_a_factor_of_order_one():
 
     def loss(q_mu, q_sqrt):
         S = tf.matmul(q_sqrt, q_sqrt, transpose_b=True)
-        return tf.reduce_sum(tf.square(q_mu - target)) + tf.reduce_sum(tf.sin(S)) + tf.reduce_sum(q_mu[:, 0] * S[0, :, 1])
+        return (
+            tf.reduce_sum(tf.square(q_mu - target)) + tf.reduce_sum(tf.sin(S)) + tf.reduce_sum(q_mu[:, 0] * S[0, :, 1])
+        )
 
     q_mu = gpflow.Parameter(tf.transpose(m))
     q_sqrt = gpflow.Parameter(C, transform=gpflow.utilities.triangular())
@@ -47,7 +52,9 @@ def test_own_step_equals_gpflows_at_a_factor_of_order_one():
 
 
 def optimiser(q, gamma, learning_rate=1e-12):
-    return NaturalGradientAdam(q, AdamSettings(learning_rate, 1.0, 1).build(), lambda step: tf.constant(gamma, tf.float64))
+    return NaturalGradientAdam(
+        q, AdamSettings(learning_rate, 1.0, 1).build(), lambda step: tf.constant(gamma, tf.float64)
+    )
 
 
 def step_on_elbo(name, num_layers, width, gamma):
@@ -104,7 +111,9 @@ def test_fully_coupled_steps_as_one_dense_gaussian():
     with tf.GradientTape() as tape:
         tape.watch([m, C])
         value = loss(m, C)
-    expected = natural_step(m[None], C[None], *(g[None] for g in tape.gradient(value, [m, C])), tf.constant(0.02, tf.float64))
+    expected = natural_step(
+        m[None], C[None], *(g[None] for g in tape.gradient(value, [m, C])), tf.constant(0.02, tf.float64)
+    )
     with tf.GradientTape() as tape:
         blocks = q.blocks([])
         value = loss(tf.concat([tf.reshape(mean, [-1]) for mean in blocks.means], 0), blocks.dense_factor())
@@ -120,7 +129,8 @@ def test_a_step_too_long_is_halved_until_the_precision_is_positive_definite():
     m, C, dm, _ = state()
     dC = -100.0 * C  # the precision falls: a step of 1 would make it negative
     new_m, new_C = natural_step(m, C, dm, dC, tf.constant(1.0))
-    assert np.all(np.isfinite(new_m)) and np.all(np.isfinite(new_C))
+    assert np.all(np.isfinite(new_m))
+    assert np.all(np.isfinite(new_C))
     halved = natural_step(m, C, dm, dC, tf.constant(2.0**-7))
     np.testing.assert_allclose(new_C, halved[1], rtol=1e-12)
     assert np.all(np.diagonal(new_C, axis1=1, axis2=2) > np.diagonal(C, axis1=1, axis2=2))
@@ -156,10 +166,12 @@ def test_natural_gradients_train_through_the_shared_loop(structure):
         "hidden_scale": 1e-5, "output_scale": 1.0,
     }  # fmt: skip
     training = {
-        "optimiser": "natgrad_adam", "natgrad_gamma": 0.1, "learning_rate": 0.001, "decay_rate": 0.99, "decay_interval": 0.5,
-        "max_iterations": 40, "batch_size": 20, "num_samples": 2, "early_stopping": False,
+        "optimiser": "natgrad_adam", "natgrad_gamma": 0.1, "learning_rate": 0.001, "decay_rate": 0.99,
+        "decay_interval": 0.5, "max_iterations": 40, "batch_size": 20, "num_samples": 2, "early_stopping": False,
     }  # fmt: skip
     X = np.random.default_rng(0).normal(size=(20, 2))
     clock = Clock()
-    variational.fit(Regression(X, np.sin(X[:, :1])), Choices(method, training, {"num_samples": 2}), Seeds(1, 2, 3, 4, 5), clock)
+    variational.fit(
+        Regression(X, np.sin(X[:, :1])), Choices(method, training, {"num_samples": 2}), Seeds(1, 2, 3, 4, 5), clock
+    )
     assert clock.trace[-1].elbo > clock.trace[0].elbo

@@ -90,7 +90,8 @@ def test_log_joint_at_depth_one_is_the_density_of_the_data_given_v():
     features = prior.layers[0].features(tf.constant(X)[None], prior.choleskys()[0])
     variance = features.residual.numpy()[0] + 0.1
     expected = [
-        -0.5 * np.sum(np.log(2 * np.pi * variance) + (y - w @ features.A.numpy()[:, 0]) ** 2 / variance) - 0.5 * w @ w for w in v
+        -0.5 * np.sum(np.log(2 * np.pi * variance) + (y - w @ features.A.numpy()[:, 0]) ** 2 / variance) - 0.5 * w @ w
+        for w in v
     ]
     ours = log_joint(prior, tf.constant(v), tf.constant(X), tf.constant(y), len(X), [])
     np.testing.assert_allclose(ours, expected, rtol=1e-12)
@@ -120,7 +121,9 @@ def test_freezing_at_the_mean_averages_what_was_accumulated_and_at_the_last_keep
     for freeze, expected in {"mean": 6.5, "last": 1.0}.items():
         sampler = Sampler(np.zeros((1, 1)), 5, SamplerSettings(freeze=freeze))
         for gradient, weight in ((9.0, 0.0), (2.0, 1.0), (3.0, 1.0)):
-            sampler.accumulate(tf.constant([[gradient]], tf.float64), tf.constant([[0.5]], tf.float64), tf.constant(weight, tf.float64))
+            sampler.accumulate(
+                tf.constant([[gradient]], tf.float64), tf.constant([[0.5]], tf.float64), tf.constant(weight, tf.float64)
+            )
         sampler.freeze()
         assert sampler.square.numpy()[0, 0] == expected
         assert sampler.gradient_noise.numpy()[0, 0] == 0.5
@@ -198,7 +201,9 @@ def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noi
 
 
 def test_the_same_seeds_give_the_same_numbers():
-    means = [sampling.fit(toy_rows(), choices(1), SEEDS, Clock()).predict(np.ones((3, small.D)), 3).means for _ in range(2)]
+    means = [
+        sampling.fit(toy_rows(), choices(1), SEEDS, Clock()).predict(np.ones((3, small.D)), 3).means for _ in range(2)
+    ]
     assert np.array_equal(*means)
 
 
@@ -208,9 +213,13 @@ def test_every_trainable_variable_and_every_coordinate_receives_a_gradient(num_l
     v = tf.constant(np.random.default_rng(0).normal(size=chain.sampler.position.shape))
     with tf.GradientTape() as tape:
         tape.watch(v)
-        value = chain.log_joint(v, tf.constant(rows.X), tf.constant(rows.Y[:, 0]), tf.constant([1, 2]), tf.constant(0, tf.int64))
+        value = chain.log_joint(
+            v, tf.constant(rows.X), tf.constant(rows.Y[:, 0]), tf.constant([1, 2]), tf.constant(0, tf.int64)
+        )
     for gradient in tape.gradient(value, [*chain.variables, v]):
-        assert gradient is not None and np.all(np.isfinite(gradient)) and np.any(gradient != 0)
+        assert gradient is not None
+        assert np.all(np.isfinite(gradient))
+        assert np.any(gradient != 0)
 
 
 def test_split_layers_keeps_the_order_of_layers_gps_and_inducing_points():
@@ -253,5 +262,7 @@ def test_a_run_that_resumes_from_any_checkpoint_ends_in_the_same_bits(tmp_path):
         with pytest.raises(Stop):
             sampling.fit(toy_rows(), choices(1), SEEDS, Clock(report=interrupt, checkpoints=checkpoints))
         assert list((tmp_path / str(stop_after)).glob("step-*.npz"))
-        resumed = sampling.fit(toy_rows(), choices(1), SEEDS, Clock(checkpoints=Checkpoints(tmp_path / str(stop_after))))
+        resumed = sampling.fit(
+            toy_rows(), choices(1), SEEDS, Clock(checkpoints=Checkpoints(tmp_path / str(stop_after)))
+        )
         assert np.array_equal(resumed.posterior()["samples_1"], whole)

@@ -11,7 +11,7 @@ import tensorflow_probability as tfp
 
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
-from dgpbench.gp.subset import SubsetGaussian, batched_kernel, condition_on_labels, features, joint_layer, kl_divergence
+from dgpbench.gp.subset import batched_kernel, condition_on_labels, features, kl_divergence
 from dgpbench.gp.subset_model import PROPAGATIONS, SubsetDeepGP
 from dgpbench.methods import subset, subset_choice
 from dgpbench.methods.choices import Choices, Seeds
@@ -173,8 +173,12 @@ def test_every_trainable_variable_receives_a_gradient(num_layers, propagation):
     X, y = tf.constant(rows.X[M:]), tf.constant(rows.Y[M:, 0])
     with tf.GradientTape() as tape:
         value = subset.elbo(model, X, y, N - M, 3, base_seed(1), tf.constant(0, tf.int64))
-    for variable, gradient in zip(model.trainable_variables, tape.gradient(value, model.trainable_variables), strict=True):
-        assert gradient is not None and np.all(np.isfinite(gradient)) and np.any(gradient != 0), variable.name
+    for variable, gradient in zip(
+        model.trainable_variables, tape.gradient(value, model.trainable_variables), strict=True
+    ):
+        assert gradient is not None, variable.name
+        assert np.all(np.isfinite(gradient)), variable.name
+        assert np.any(gradient != 0), variable.name
 
 
 def choices(num_layers=2, **method):
@@ -246,14 +250,15 @@ def test_leverage_prefers_rows_that_stand_alone():
     assert np.mean(chosen) > 0.3  # 0.1 if uniform
 
 
-def test_the_greedy_dpp_takes_the_row_of_largest_determinant_each_time():
-    X = np.random.default_rng(2).normal(size=(9, 2))
-    lengthscale = subset_choice.median_distance(X, np.random.default_rng(4))
+@pytest.mark.parametrize("seed", range(8))
+def test_the_greedy_dpp_takes_the_row_of_largest_determinant_each_time(seed):
+    X = np.random.default_rng(2).normal(size=(12, 2))
+    lengthscale = subset_choice.median_distance(X, np.random.default_rng(seed))
     K = np.exp(-0.5 * np.sum((X[:, None] - X) ** 2, axis=-1) / lengthscale**2)
-    chosen = subset_choice.dpp(X, 5, 4).tolist()
+    chosen = subset_choice.dpp(X, 5, seed).tolist()
     for size in range(1, 5):
         taken = chosen[:size]
-        gains = {row: np.linalg.det(K[np.ix_([*taken, row], [*taken, row])]) for row in range(9) if row not in taken}
+        gains = {row: np.linalg.det(K[np.ix_([*taken, row], [*taken, row])]) for row in range(12) if row not in taken}
         assert max(gains, key=gains.get) == chosen[size]
-    best = max(np.linalg.det(K[np.ix_(rows, rows)]) for rows in combinations(range(9), 5))
-    assert np.linalg.det(K[np.ix_(chosen, chosen)]) > 0.2 * best
+    best = max(np.linalg.det(K[np.ix_(rows, rows)]) for rows in combinations(range(12), 5))
+    assert np.linalg.det(K[np.ix_(chosen, chosen)]) > 0.05 * best

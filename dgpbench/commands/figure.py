@@ -1,25 +1,61 @@
 """``dgpbench figure ITEM``: the figure of a published item, or the scores and ranks of a published table."""
 
+import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from dgpbench import config
 from dgpbench.errors import Refused
+from dgpbench.report import items
 from dgpbench.report.collect import collect
-from dgpbench.report.items import Item, load
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMATS = ("png", "pdf", "svg")
 
 
 def figure(options: Namespace) -> int:
-    """Render the figures of an item and name the files."""
+    """Render the figures of one item and name the files; ``all`` renders those of every item that has records."""
+    if options.item == "all":
+        return _all(options)
+    item = items.load(options.item, options.overrides)
+    kind = format_of(options.format, options.output)
+    first = Path(options.output or default_path(item, kind))
+    _draw(item, collect(item.results_dir), first)
+    return 0
+
+
+def _all(options: Namespace) -> int:
+    """A refusal here is no failure: an item without records waits for them, and the others are drawn."""
+    from dgpbench.report.figures.sources import NoRuns
+
+    kind = options.format or "png"
+    if options.output and Path(options.output).suffix.lstrip(".") in FORMATS:
+        raise Refused(f"figure all writes many files, so that --output {options.output} must be a folder")
+    frame, waiting = None, []
+    for name in config.choices("experiment"):
+        try:
+            item = items.load(name, options.overrides)
+            frame = collect(item.results_dir) if frame is None else frame
+            path = default_path(item, kind)
+            _draw(item, frame, Path(options.output, path.name) if options.output else path)
+        except NoRuns:
+            waiting.append(name)
+        except Refused as refusal:
+            print(f"{name}: {refusal}", file=sys.stderr)
+    if waiting:
+        print(f"no records yet: {', '.join(waiting)}")
+    return 0
+
+
+def _draw(item: items.Item, frame: "pd.DataFrame", first: Path) -> None:
+    """Write an item's first figure to a file and the others beside it, each named after what it shows."""
     from dgpbench.report.figures import render
 
-    item = load(options.item, options.overrides)
-    kind = format_of(options.format, options.output)
-    made = render.figures(item, collect(item.results_dir))
-    for number, (name, page) in enumerate(made.items()):
-        print(f"figure: {render.save(page, _path(item, options.output, kind, name if number else None))}")
-    return 0
+    for number, (name, page) in enumerate(render.figures(item, frame).items()):
+        print(f"figure: {render.save(page, first.with_stem(f'{first.stem}-{name}') if number else first)}")
 
 
 def format_of(given: str | None, output: str | None) -> str:
@@ -35,8 +71,7 @@ def format_of(given: str | None, output: str | None) -> str:
     return given or suffix or "png"
 
 
-def _path(item: Item, output: str | None, kind: str, name: str | None) -> Path:
-    """The file of an item's first figure (``name`` None), or of one of the others."""
+def default_path(item: items.Item, kind: str) -> Path:
+    """results/figures/ITEM.png, with the budget where it is not the paper's."""
     budget = "" if item.budget == "paper" else f"-{item.budget}"
-    first = Path(output) if output else Path(item.results_dir, "figures", f"{item.name}{budget}.{kind}")
-    return first if name is None else first.with_stem(f"{first.stem}-{name}")
+    return Path(item.results_dir, "figures", f"{item.name}{budget}.{kind}")

@@ -14,8 +14,14 @@ def plan(options: Namespace) -> int:
     runs = planning.plan(item)
     left = planning.seconds_left([run for run in runs if run.state == planning.MISSING], collect(item.results_dir))
     if options.json:
-        entries = [{"overrides": list(run.overrides), "state": run.state, "directory": str(run.directory)} for run in runs]
-        print(json.dumps({"item": item.name, "counts": planning.count(runs), "seconds_left": left, "runs": entries}, indent=2))
+        entries = [
+            {"overrides": list(run.overrides), "state": run.state, "directory": str(run.directory)} for run in runs
+        ]
+        print(
+            json.dumps(
+                {"item": item.name, "counts": planning.count(runs), "seconds_left": left, "runs": entries}, indent=2
+            )
+        )
         return 0
     print(planning.matrix(runs))
     counts = ", ".join(f"{number} {state}" for state, number in planning.count(runs).items() if number)
@@ -23,5 +29,7 @@ def plan(options: Namespace) -> int:
     print(f"left with one worker: {planning.in_words(left)}")
     for run in runs:
         if run.state == planning.CONFLICT:
-            print(f"{run.directory} holds a record made with other settings; move it away, or choose another results_dir=")
+            print(
+                f"{run.directory} holds a record made with other settings; move it away, or choose another results_dir="
+            )
     return 0

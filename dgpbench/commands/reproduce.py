@@ -28,11 +28,21 @@ def _say(text: str) -> None:
 
 
 def _render(item: Item, options: Namespace) -> None:
-    """The item's table and the share that agrees with the paper, or its picture."""
+    """The item's table and the share that agrees with the paper, and its picture."""
     if item.blocks:
         _print_table(options)
     if item.figure:
-        print(f"\nits picture: dgpbench figure {' '.join([options.item, *options.overrides])}")
+        _draw(options)
+
+
+def _draw(options: Namespace) -> None:
+    """An item whose runs all failed has no picture; that is said, and the runs' exit code stands."""
+    from dgpbench.commands.figure import figure
+
+    try:
+        figure(Namespace(item=options.item, overrides=options.overrides, format=None, output=None))
+    except Refused as refusal:
+        _say(f"dgpbench: {refusal}")
 
 
 def _print_table(options: Namespace) -> None:

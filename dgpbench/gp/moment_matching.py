@@ -47,7 +47,9 @@ def gaussian_moments(layer: GPLayer, Lk, m, C, mu: tf.Tensor, v: tf.Tensor) -> t
     """E h and Var h of a layer whose inputs are N(mu, diag v), [B, T] each; the layer's noise is in Var h.
 
         E f   = w^T mu + psi1^T b,   b = Lk^{-T} m
-        Var f = psi0 + w + tr(psi2 Q) - (psi1^T b)^2 + sum_d w_d^2 v_d + 2 b^T c w,   Q = Lk^{-T} (S + m m^T - I) Lk^{-1}
+        Var f = psi0 + w + tr(psi2 Q) - (psi1^T b)^2 + sum_d w_d^2 v_d + 2 b^T c w
+
+    with Q = Lk^{-T} (S + m m^T - I) Lk^{-1}.
 
     :param C: factors of S_t = C_t C_t^T, [T, M, M]
     :param mu: [B, D]

@@ -7,12 +7,13 @@ the output's variance stays raw (METHODS Sec. 2, "Jitter").
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.layers import Features
 from dgpbench.gp.prior import DeepGP
-from dgpbench.gp.quadratics import bilinear, quadratic
+from dgpbench.gp.quadratics import bilinear, block_gram, quadratic
 
 
 class Paths(NamedTuple):
@@ -173,9 +174,7 @@ class _DenseMarginals:
 
     def __init__(self, q: Blocks):
         self.q = q
-        self.panels = {
-            (layer, k): q.panel(layer, k) for layer in range(len(q.structure.widths)) for k in range(layer + 1)
-        }
+        self.columns = block_gram(q.dense_factor(), sum(q.structure.widths))  # of S, from the diagonal down
         self.factor: tf.Tensor | None = None  # R, [R, B, n, n]
         self.normals: tf.Tensor | None = None  # e, [R, B, n]
         self.W: tf.Tensor | None = None  # [R, B, n, T_l]
@@ -216,19 +215,30 @@ class _DenseMarginals:
 
     def _cross(self, layer: int, earlier: int, features: list[Features]) -> tf.Tensor:
         """S~ between two layers without the residual, [R, B, T_l, T_k]."""
-        widths, A, A_k = self.q.structure.widths, features[layer].A, features[earlier].A
-        M = tf.shape(A)[0]
-        R, B = tf.shape(A)[1], tf.shape(A)[2]
-        products = [
-            tf.matmul(self.panels[layer, j], self.panels[earlier, j], transpose_b=True)
-            for j in range(earlier + 1)
-            if self.panels[layer, j] is not None and self.panels[earlier, j] is not None
-        ]
-        if not products:
-            return tf.zeros(tf.stack([R, B, widths[layer], widths[earlier]]), A.dtype)
-        S = tf.reshape(tf.add_n(products), tf.stack([widths[layer], M, widths[earlier], M]))
-        S = tf.transpose(S, [0, 2, 1, 3])  # [T_l, T_k, M, M]
-        forms = bilinear(tf.reshape(S, tf.stack([-1, M, M])), A, A_k)
-        grid = tf.reshape(forms, tf.stack([widths[layer], widths[earlier], R, B]))
-        return tf.transpose(grid, [2, 3, 0, 1])
+        A = features[layer].A
+        if layer == earlier:
+            return self._within(layer, A)
+        T, T_k = self.q.structure.widths[layer], self.q.structure.widths[earlier]
+        blocks = [self._block(layer, t, earlier, s) for t in range(T) for s in range(T_k)]
+        return _as_matrices(bilinear(tf.stack(blocks), A, features[earlier].A), np.arange(T * T_k).reshape(T, T_k))
 
+    def _within(self, layer: int, A: tf.Tensor) -> tf.Tensor:
+        """Only one of S_ts and S_st = S_ts^T is needed, and a^T S_ts a is a^T (S_ts + S_ts^T) a / 2, a quadratic form."""
+        T = self.q.structure.widths[layer]
+        pairs = [(t, s) for t in range(T) for s in range(t + 1)]
+        S = tf.stack([self._block(layer, t, layer, s) for t, s in pairs])
+        S = 0.5 * (S + tf.linalg.matrix_transpose(S))
+        places = np.array([[pairs.index((max(t, s), min(t, s))) for s in range(T)] for t in range(T)])
+        return _as_matrices(quadratic(S, A), places)
+
+    def _block(self, layer: int, t: int, earlier: int, s: int) -> tf.Tensor:
+        """S[(l, t), (k, s)], [M, M], for a node that does not precede the other."""
+        column = self.q.structure.first_node[earlier] + s
+        return self.columns[column][self.q.structure.first_node[layer] + t - column]
+
+
+def _as_matrices(forms: tf.Tensor, places: np.ndarray) -> tf.Tensor:
+    """Forms [P, R, B] as a matrix for each path and row, [R, B, *places.shape]: places[t, s] is the form's number."""
+    grid = tf.gather(forms, places.ravel())
+    shape = tf.concat([places.shape, tf.shape(forms)[1:]], axis=0)
+    return tf.transpose(tf.reshape(grid, shape), [2, 3, 0, 1])

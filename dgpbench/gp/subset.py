@@ -128,7 +128,9 @@ def joint_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor
     :return: Z_S' [R, M, T], z' [R, B, T]
     """
     F_S = q.mean + tf.linalg.matvec(q.factor, e_S)
-    weights = tf.linalg.triangular_solve(_repeat(rows.Lk, F_S), tf.linalg.matrix_transpose(F_S))  # Lk^{-1} F_S, [R, M, T]
+    weights = tf.linalg.triangular_solve(
+        _repeat(rows.Lk, F_S), tf.linalg.matrix_transpose(F_S)
+    )  # Lk^{-1} F_S, [R, M, T]
     f = tf.matmul(rows.A, weights, transpose_a=True)  # [R, B, T]
     z = f + tf.sqrt(rows.residual + s2)[..., None] * tf.linalg.matrix_transpose(e)
     return tf.linalg.matrix_transpose(F_S + tf.sqrt(s2) * e_noise), z
@@ -137,14 +139,17 @@ def joint_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor
 def diagonal_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor, e_noise: tf.Tensor, e: tf.Tensor):
     """Every row, in the subset or not, drawn from its own marginal: the published code, not the paper's bound.
 
-        Z_S,m' ~ N(mu_m, Sig_mm + s2_l);   z_b' ~ N(t_b^T mu, k_bb - t_b^T k_b + t_b^T Sig t_b + s2_l)
+    Z_S,m' ~ N(mu_m, Sig_mm + s2_l);   z_b' ~ N(t_b^T mu, k_bb - t_b^T k_b + t_b^T Sig t_b + s2_l)
     """
     del e_noise
     Z_S = q.mean + tf.sqrt(tf.reduce_sum(tf.square(q.factor), axis=-1) + s2) * e_S
     T = q.mean.shape[0]
-    mean = tf.matmul(rows.A, tf.linalg.triangular_solve(rows.Lk, _shared(tf.transpose(q.mean), rows.Lk)), transpose_a=True)
+    mean = tf.matmul(
+        rows.A, tf.linalg.triangular_solve(rows.Lk, _shared(tf.transpose(q.mean), rows.Lk)), transpose_a=True
+    )
     spread = [
-        tf.reduce_sum(tf.square(tf.matmul(_solve(rows.Lk, q.factor[t]), rows.A, transpose_a=True)), axis=1) for t in range(T)
+        tf.reduce_sum(tf.square(tf.matmul(_solve(rows.Lk, q.factor[t]), rows.A, transpose_a=True)), axis=1)
+        for t in range(T)
     ]  # one GP at a time bounds the memory
     variance = rows.residual[..., None] + tf.stack(spread, axis=-1) + s2
     return tf.linalg.matrix_transpose(Z_S), mean + tf.sqrt(variance) * tf.linalg.matrix_transpose(e)

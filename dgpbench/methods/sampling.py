@@ -39,7 +39,9 @@ def fit(train_rows: Regression, choices: Choices, seeds: Seeds, clock: Clock) ->
     :param choices: ``method`` holds the architecture and the sampler's settings, ``training`` the schedule
     """
     architecture = pick(Architecture, choices.method)
-    prior = build_prior(architecture, train_rows.X, kmeans_centres(train_rows.X, architecture.num_inducing, seeds.initial))
+    prior = build_prior(
+        architecture, train_rows.X, kmeans_centres(train_rows.X, architecture.num_inducing, seeds.initial)
+    )
     schedule = build_schedule(choices)
     chain = build_chain(prior, train_rows, choices, schedule, seeds)
     taken, samples = run(chain, schedule, clock)
@@ -106,7 +108,13 @@ class SampledDeepGP(gpflow.Module):
 
     def paths(self, X: tf.Tensor, normals: list[tf.Tensor]) -> Paths:
         """One path of each row for each sample, [S, B]."""
-        return given(self.prior, split_layers(tf.convert_to_tensor(self.samples), self.widths), self.prior.choleskys(), X, normals)
+        return given(
+            self.prior,
+            split_layers(tf.convert_to_tensor(self.samples), self.widths),
+            self.prior.choleskys(),
+            X,
+            normals,
+        )
 
 
 class SampledPredictor:
@@ -120,7 +128,11 @@ class SampledPredictor:
         self.model = model
         self.diagnostics = diagnostics
         dtype, num_features = model.samples.dtype, model.prior.layers[0].Z.shape[1]
-        signature = [tf.TensorSpec([None, num_features], dtype), tf.TensorSpec([2], tf.int32), tf.TensorSpec([], tf.int64)]
+        signature = [
+            tf.TensorSpec([None, num_features], dtype),
+            tf.TensorSpec([2], tf.int32),
+            tf.TensorSpec([], tf.int64),
+        ]
         self._moments = tf.function(self._compute_moments, input_signature=signature, autograph=False)
         self._traces = tf.function(self._compute_traces, input_signature=signature[:2], autograph=False)
 

@@ -3,8 +3,8 @@
 A fixed subset S of the training rows plays the inducing points of every layer; the last layer's q is conditioned on the
 subset's labels (METHODS Sec. 5). The bound, maximised by Adam, is ``SubsetDeepGP.bound``; minibatches hold rows outside
 S alone. Default: the exact joint of (Z_S, z_b), the paper's bound. Departures of the published code from the text:
-``method.propagation=diagonal`` (rows drawn from their marginals), jitter 1e-6, and test metrics taken at the step of the
-highest training likelihood, which is not offered.
+``method.propagation=diagonal`` (rows drawn from their marginals), jitter 1e-6, and test metrics at the step of highest
+training likelihood, which is not offered.
 """
 
 import gpflow
@@ -22,7 +22,7 @@ from dgpbench.training.clock import Clock
 from dgpbench.training.loops import AdamSettings, maximise
 from dgpbench.training.minibatches import Minibatches, base_seed, stateless_normals
 
-# Rows x samples of one prediction graph call: bounds its memory; each call factorises every path's kernel matrices anew.
+# Rows x samples of one prediction graph call: bounds its memory. Each call factorises every path's kernel matrices.
 COLUMNS_AT_ONCE = 32768
 
 
@@ -61,7 +61,9 @@ def build_model(method: dict, train: Regression, rows: np.ndarray, seed: int) ->
     )
 
 
-def train_by_adam(model, fitting: Regression, others: np.ndarray, training: dict, seeds: Seeds, clock: Clock, validate, rule) -> int:
+def train_by_adam(
+    model, fitting: Regression, others: np.ndarray, training: dict, seeds: Seeds, clock: Clock, validate, rule
+) -> int:
     """Maximise the bound by Adam over the rows outside the subset; returns the iterations run."""
     num_others, seed = len(others), base_seed(seeds.samples)
     # With every row in the subset nothing is left to draw from: rows that count for nothing stand in.

@@ -20,7 +20,7 @@ def choose(name: str, X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray
 
 
 def kmeans_nearest(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
-    """The nearest training row to each k-means centre, the next nearest unused one where it is taken (Jain et al., SoD)."""
+    """The training row nearest to each k-means centre, the next nearest where it is taken (Jain et al., SoD)."""
     chosen: list[int] = []
     free = np.ones(len(X), dtype=bool)
     for centre in kmeans_centres(X, num_inducing, seed):
@@ -45,7 +45,9 @@ def leverage(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
     if num_inducing == N:
         return np.arange(N)
     rng = np.random.default_rng(seed)
-    features = kernel_features(X, rng.choice(N, min(N, max(512, 4 * num_inducing)), replace=False), median_distance(X, rng))
+    features = kernel_features(
+        X, rng.choice(N, min(N, max(512, 4 * num_inducing)), replace=False), median_distance(X, rng)
+    )
     scores = leverage_scores(features, ridge_for(features, num_inducing))
     # Keys u^(1/w), largest first, are successive draws in proportion to w (Efraimidis & Spirakis 2006).
     keys = np.log(rng.uniform(size=N)) / np.maximum(scores, np.finfo(float).tiny)

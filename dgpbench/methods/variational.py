@@ -170,7 +170,9 @@ def build_optimiser(settings: AdamSettings, q: BlockGaussian, training: dict):
     """Adam for everything, or natural gradients on q with Adam on the rest (METHODS Sec. 9)."""
     if training.get("optimiser") != "natgrad_adam":
         return settings.build()
-    return NaturalGradientAdam(q, settings.build(), replace(settings, learning_rate=training["natgrad_gamma"]).schedule())
+    return NaturalGradientAdam(
+        q, settings.build(), replace(settings, learning_rate=training["natgrad_gamma"]).schedule()
+    )
 
 
 def stopping_rule(training: dict) -> StoppingRule | None:
@@ -208,7 +210,11 @@ class DeepPredictor:
         self.diagnostics = diagnostics
         dtype = gpflow.default_float()
         num_features = model.prior.layers[0].Z.shape[1]
-        signature = [tf.TensorSpec([None, num_features], dtype), tf.TensorSpec([2], tf.int32), tf.TensorSpec([], tf.int64)]
+        signature = [
+            tf.TensorSpec([None, num_features], dtype),
+            tf.TensorSpec([2], tf.int32),
+            tf.TensorSpec([], tf.int64),
+        ]
         self._moments = tf.function(self._compute_moments, input_signature=signature, autograph=False)
 
     def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

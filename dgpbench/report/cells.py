@@ -26,7 +26,9 @@ def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
         for sweep, part in zip(item.sweeps, parts, strict=True)
     ]
     chosen = pd.concat(named) if named else frame.assign(series=[])
-    return chosen.drop_duplicates([*KEYS, "split", "path"]).sort_values([*KEYS, "split"], kind="stable", ignore_index=True)
+    return chosen.drop_duplicates([*KEYS, "split", "path"]).sort_values(
+        [*KEYS, "split"], kind="stable", ignore_index=True
+    )
 
 
 def _matches(sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
@@ -82,8 +84,10 @@ def _cells_of(block: Block, item: Item, chosen: pd.DataFrame) -> pd.DataFrame:
         done = chosen[chosen["status"] == "done"]
         values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done))
         failed = chosen[chosen["status"].isin(FAILED)].groupby(KEYS, as_index=False).agg(failed=("split", "count"))
-    summary = values.dropna(subset="value").groupby(KEYS, as_index=False).agg(
-        mean=("value", "mean"), deviation=("value", "std"), count=("value", "count")
+    summary = (
+        values.dropna(subset="value")
+        .groupby(KEYS, as_index=False)
+        .agg(mean=("value", "mean"), deviation=("value", "std"), count=("value", "count"))
     )
     merged = expected.merge(summary, on=KEYS, how="left").merge(failed, on=KEYS, how="left")
     merged[["count", "failed"]] = merged[["count", "failed"]].astype(float).fillna(0).astype(int)

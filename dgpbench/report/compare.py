@@ -1,4 +1,4 @@
-"""Ours beside the published value: the difference in combined standard errors, a verdict for each cell, and the share."""
+"""Ours beside the published value: the difference in combined standard errors, a verdict for each cell, and a share."""
 
 from dataclasses import dataclass
 
@@ -60,7 +60,9 @@ def compare(name: str, given: list[str], frame: pd.DataFrame | None = None) -> C
 
 def with_published(cells: pd.DataFrame, numbers: dict) -> pd.DataFrame:
     """The cells that the paper has, with its number, its standard error and the difference between the two."""
-    theirs = [numbers.get((row.metric, row.dataset, row.method, row.num_layers)) for row in cells.itertuples(index=False)]
+    theirs = [
+        numbers.get((row.metric, row.dataset, row.method, row.num_layers)) for row in cells.itertuples(index=False)
+    ]
     both = cells.assign(entry=theirs)[[entry is not None for entry in theirs]].reset_index(drop=True)
     both["published"] = [entry.value for entry in both["entry"]]
     both["published_stderr"] = pd.Series([entry.stderr for entry in both["entry"]], index=both.index, dtype=float)
@@ -126,7 +128,18 @@ def _notes(made: Comparison) -> list[str]:
 
 
 def _csv(made: Comparison) -> str:
-    columns = [*KEYS, "mean", "stderr", "count", "wanted", "published", "published_stderr", "difference", "in_errors", "verdict"]
+    columns = [
+        *KEYS,
+        "mean",
+        "stderr",
+        "count",
+        "wanted",
+        "published",
+        "published_stderr",
+        "difference",
+        "in_errors",
+        "verdict",
+    ]
     frame = made.cells[columns].copy()
     frame.loc[frame["count"] < frame["wanted"], ["mean", "stderr"]] = float("nan")
     return frame.to_csv(index=False, lineterminator="\n")

@@ -7,6 +7,7 @@ it as such are figures that matplotlib wrote, which escapes the names in them it
 import io
 import os
 import re
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -46,7 +47,7 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path) -> str:
     problems = frame.attrs.get("problems", [])
     frame = sections.with_groups(frame)
     numbers = count(1)
-    items = [_section(name, budget, frame, results_dir, numbers) for name, budget in covered(frame, results_dir)]
+    items = [_section(name, budget, frame, results_dir, numbers) for name, budget in covered(frame)]
     rows = sections.run_rows(frame)
     for row in rows:
         row["link"] = quote(os.path.relpath(Path(row["path"], records.RECORD), folder or "."))
@@ -68,25 +69,17 @@ def _environment():
     )
 
 
-def covered(frame: pd.DataFrame, results_dir: str) -> list[tuple[str, str]]:
+def covered(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """(item, budget) of everything published that at least one done run belongs to."""
     done = frame[frame["status"] == "done"]
-    found = []
-    for name in config.choices("experiment"):
-        for budget in sorted(done["budget"].unique(), key=["paper", "laptop", "smoke"].index):
-            if len(cells.select(load(name, _given(budget, results_dir)), done)):
-                found.append((name, budget))
-    return found
-
-
-def _given(budget: str, results_dir: str) -> list[str]:
-    quoted = results_dir.replace("\\", "\\\\").replace('"', '\\"')
-    return [f"budget={budget}", f'results_dir="{quoted}"']
+    budgets = [name for name in config.choices("budget") if name in set(done["budget"])]
+    wanted = [(name, budget) for name in config.choices("experiment") for budget in budgets]
+    return [(name, budget) for name, budget in wanted if len(cells.select(load(name, [f"budget={budget}"]), done))]
 
 
 def _section(name: str, budget: str, frame: pd.DataFrame, results_dir: str, numbers) -> sections.Section:
-    given = _given(budget, results_dir)
-    item = load(name, given)
+    given = [f"budget={budget}"]
+    item = replace(load(name, given), external=(f"results_dir={results_dir}",))
     section = sections.item_section(item, given, frame)
     try:
         made = render.figures(item, frame)

@@ -1,7 +1,7 @@
 """What the papers show: one file of conf/experiment/ for each table or figure, narrowed by overrides.
 
-An item is a list of sub-sweeps, since few tables are a single product (sghmc has one to three layers where star has two
-and three), and of blocks to render. Overrides have Hydra's grammar: those that an item sweeps narrow it, the budget, the
+An item is a list of sub-sweeps, since few tables are a single product (sghmc has one to three layers where star has
+two and three), and of blocks to render. Overrides have Hydra's grammar: those that an item sweeps narrow it, the budget, the
 protocol and the seed are replaced, and any other setting is changed in every run.
 """
 
@@ -22,7 +22,7 @@ Values = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Sweep:
-    """One product of overrides: key -> values, as texts; ``series`` names its runs where the method's name is not enough."""
+    """One product of overrides: key -> values, as texts; ``series`` names its runs where the method's name does not."""
 
     values: Values
     series: str | None = None
@@ -99,7 +99,9 @@ def load(name: str, given: Iterable[str] = ()) -> Item:
     """
     names = config.choices("experiment")
     if name not in names:
-        raise Refused(f"there is no item '{name}'{did_you_mean(name, names)}; `dgpbench list experiments` shows them all")
+        raise Refused(
+            f"there is no item '{name}'{did_you_mean(name, names)}; `dgpbench list experiments` shows them all"
+        )
     return narrow(_read(name), list(given))
 
 
@@ -107,7 +109,9 @@ def load(name: str, given: Iterable[str] = ()) -> Item:
 def _read(name: str) -> Item:
     values = config.describe("experiment", name)
     usual = {key: values[key] for key in ("task", "protocol") if key in values}
-    blocks = tuple(Block(**{**block, "pairs": tuple(map(tuple, block.get("pairs", ())))}) for block in values.get("render", ()))
+    blocks = tuple(
+        Block(**{**block, "pairs": tuple(map(tuple, block.get("pairs", ())))}) for block in values.get("render", ())
+    )
     return Item(
         name=name,
         title=values["title"],
@@ -158,7 +162,9 @@ def narrow(item: Item, given: Sequence[str]) -> Item:
         kept = [_narrowed(sweep, key, override) for sweep in sweeps]
         if not any(kept):
             offered = dict.fromkeys(value for sweep in item.sweeps for value in sweep.values.get(key, ()))
-            raise Refused(f"{override.input_line} leaves nothing of {item.name}; its {key} is one of {', '.join(offered)}")
+            raise Refused(
+                f"{override.input_line} leaves nothing of {item.name}; its {key} is one of {', '.join(offered)}"
+            )
         sweeps = [sweep for sweep in kept if sweep is not None]
         narrowed.append(override.input_line)
     return replace(item, sweeps=tuple(sweeps), external=tuple(external), narrowed=tuple(narrowed))

@@ -32,8 +32,8 @@ class Published:
     def stderr(self) -> float | None:
         """Standard error of the printed mean, None where the paper gives no spread.
 
-        A standard error is taken as it is, a variance over repetitions as sqrt(v / repetitions). What is printed as 0.00
-        is no certainty: it counts as half a unit of the last printed digit.
+        A standard error is taken as it is, a variance over repetitions as sqrt(v / repetitions). What is printed as
+        0.00 is no certainty: it counts as half a unit of the last printed digit.
         """
         if self.spread_kind == "none":
             return None
@@ -70,8 +70,11 @@ def read_published() -> tuple[Published, ...]:
 def _entry(row: dict[str, str]) -> Published:
     numbers = {"num_layers": int(row["num_layers"]), "repetitions": int(row["repetitions"])}
     texts = {"value_text": row["value"], "spread_text": row["spread"]}
-    return Published(**{key: row[key] for key in ("paper", "table", "task", "metric", "dataset", "method", "spread_kind")},
-                     **numbers, **texts)
+    return Published(
+        **{key: row[key] for key in ("paper", "table", "task", "metric", "dataset", "method", "spread_kind")},
+        **numbers,
+        **texts,
+    )
 
 
 def of_item(item: str) -> dict[tuple[str, str, str, int], Published]:

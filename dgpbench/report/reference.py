@@ -50,14 +50,20 @@ def _read(path: Path, item: Item) -> pd.DataFrame:
     if missing := set(COLUMNS) - set(stored.columns):
         raise Refused(f"{path} is no reference: it lacks {', '.join(sorted(missing))}; {usable}")
     if "budget" in stored and set(stored["budget"]) != {item.budget}:
-        raise Refused(f"{path} is of budget {', '.join(sorted(set(stored['budget'])))}; add budget=... to compare like with like")
+        raise Refused(
+            f"{path} is of budget {', '.join(sorted(set(stored['budget'])))}; add budget=... to compare like with like"
+        )
     return stored.dropna(subset="mean")[COLUMNS]
 
 
 def _line(row, tolerance: float) -> Line:
     cell = f"{row.metric} {row.dataset} {row.method} L{row.num_layers}"
     if row.count < row.wanted or row.count != row.count_stored:
-        return Line(False, f"{cell}: {int(row.count)}/{int(row.wanted)} splits, and the reference has {int(row.count_stored)}")
+        return Line(
+            False, f"{cell}: {int(row.count)}/{int(row.wanted)} splits, and the reference has {int(row.count_stored)}"
+        )
     moved = abs(row.mean - row.mean_stored)
     good = bool(moved <= tolerance)
-    return Line(good, f"{cell}: {row.mean:.6g}, reference {row.mean_stored:.6g}, {'within' if good else 'MOVED by'} {moved:.3g}")
+    return Line(
+        good, f"{cell}: {row.mean:.6g}, reference {row.mean_stored:.6g}, {'within' if good else 'MOVED by'} {moved:.3g}"
+    )

@@ -40,7 +40,14 @@ def document(title: str, parts: list[tuple[str, str]], notes: list[str], form: s
         lines = [f"% {title}", *(f"% {heading}\n{grid}" for heading, grid in parts), *(f"% {note}" for note in notes)]
         return "\n".join(lines) + "\n"
     if form == "html":
-        body = [f"<h2>{escape(title, form)}</h2>", *(f"<h3>{escape(heading, form)}</h3>\n{grid}" for heading, grid in parts)]
+        body = [
+            f"<h2>{escape(title, form)}</h2>",
+            *(f"<h3>{escape(heading, form)}</h3>\n{grid}" for heading, grid in parts),
+        ]
         return "\n".join([*body, *(f"<p>{escape(note, form)}</p>" for note in notes)]) + "\n"
-    body = [f"## {title}", *(f"### {heading}\n\n{grid}" for heading, grid in parts), "\n".join(f"- {note}" for note in notes)]
+    body = [
+        f"## {title}",
+        *(f"### {heading}\n\n{grid}" for heading, grid in parts),
+        "\n".join(f"- {note}" for note in notes),
+    ]
     return "\n\n".join(body) + "\n"

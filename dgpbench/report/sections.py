@@ -30,6 +30,7 @@ class Cell:
     order: float | str = ""
     groups: tuple[str, ...] = ()
     mark: str = ""
+    numeric: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,18 @@ def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
     """The records, in the order of their identities, each with its ``group``: g1, g2, ..."""
     frame = frame.sort_values([*GROUP, "split"], kind="stable", ignore_index=True)
     settings = frame["overrides"].map(lambda changed: records.canonical(changed) if changed else "")
-    keys = pd.Series(list(zip(*(frame[name] for name in GROUP), settings, strict=True)), index=frame.index, dtype=object)
+    keys = pd.Series(list(zip(*(frame[key] for key in GROUP), settings, strict=True)), index=frame.index, dtype=object)
     return frame.assign(settings=settings, group=[f"g{code + 1}" for code in pd.factorize(keys)[0]])
 
 
 def number(value: float, digits: int = 3) -> Cell:
     """A number without runs of its own."""
-    return Cell("" if pd.isna(value) else f"{value:.{digits}f}", _order(value))
+    return Cell("" if pd.isna(value) else f"{value:.{digits}f}", _order(value), numeric=True)
+
+
+def name(text: Any) -> Cell:
+    """A name; it sorts as what it is."""
+    return Cell(str(text), text)
 
 
 def _order(value: float) -> float | str:
@@ -92,23 +98,27 @@ def score_grids(item: Item, given: list[str], frame: pd.DataFrame) -> list[Grid]
     behind = groups_behind(cells.select(item, frame))
     grids = []
     for block, part, marked in made.blocks:
-        texts = {(row.dataset, tables.column_name(row.method, row.num_layers)): _score(row, block, marked, behind)
-                 for row in part.itertuples(index=False)}  # fmt: skip
+        texts = {
+            (row.dataset, tables.column_name(row.method, row.num_layers)):
+            _score(row, block.digits, marked.get(key_of(row), ""), behind)
+            for row in part.itertuples(index=False)
+        }  # fmt: skip
         columns = tuple(dict.fromkeys(column for _, column in texts))
         rows = [
-            (Cell(name, name), *(texts.get((name, column), Cell("")) for column in columns))
-            for name in dict.fromkeys(dataset for dataset, _ in texts)
+            (name(dataset), *(texts.get((dataset, column), Cell("")) for column in columns))
+            for dataset in dict.fromkeys(dataset for dataset, _ in texts)
         ]
         grids.append(Grid(block.metric, ("data set", *columns), tuple(rows), made.notes))
     return grids
 
 
-def _score(row: Any, block: Any, marked: dict, behind: dict) -> Cell:
+def _score(row: Any, digits: int, mark: str, behind: dict) -> Cell:
+    """A cell of a table, linked to its runs, or to the runs of both sides of a direct comparison."""
     complete = row.count == row.wanted
     sides = row.method.split("_vs_")
     groups = [group for side in sides for group in behind.get((row.dataset, side, row.num_layers), ())]
     order = _order(row.mean) if complete else ""
-    return Cell(tables.cell_text(row, block.digits), order, tuple(groups), marked.get(key_of(row), ""))
+    return Cell(tables.cell_text(row, digits), order, tuple(dict.fromkeys(groups)), mark, numeric=True)
 
 
 def groups_behind(runs: pd.DataFrame) -> dict[tuple[str, str, int], tuple[str, ...]]:
@@ -125,17 +135,19 @@ def comparison_grid(item: Item, given: list[str], frame: pd.DataFrame) -> Grid:
     digits = {block.metric: block.digits for block in item.blocks}
     behind = groups_behind(cells.select(item, frame))
     rows = []
-    for row in made.cells.itertuples(index=False):
-        sides = row.method.split("_vs_")
-        groups = tuple(group for side in sides for group in behind.get((row.dataset, side, row.num_layers), ()))
+    begun = made.cells[made.cells["count"] > 0]
+    for row in begun.itertuples(index=False):
         shown = digits[row.metric]
         rows.append((
-            Cell(row.dataset, row.dataset), Cell(tables.column_name(row.method, row.num_layers), row.method), Cell(row.metric, row.metric),
-            Cell(tables.cell_text(row, shown), _order(row.mean), groups), Cell(row.published_text, row.published),
-            number(row.difference, shown), number(row.in_errors, 1), Cell(row.verdict, row.verdict),
+            name(row.dataset), name(tables.column_name(row.method, row.num_layers)), name(row.metric),
+            _score(row, shown, "", behind), Cell(row.published_text, row.published, numeric=True),
+            number(row.difference, shown), number(row.in_errors, 1), name(row.verdict),
         ))  # fmt: skip
     columns = ("data set", "method", "metric", "ours", "published", "difference", "in s.e.", "verdict")
-    return Grid("Ours and published", columns, tuple(rows), tuple(f"{share.text}." for share in made.shares()))
+    notes = [f"{share.text}." for share in made.shares()]
+    if len(begun) < len(made.cells):
+        notes.append(f"{len(made.cells) - len(begun)} published numbers, of which we have no run yet, are not listed.")
+    return Grid("Ours and published", columns, tuple(rows), tuple(notes))
 
 
 # Statistics -----------------------------------------------------------------------------------------------------------
@@ -143,8 +155,7 @@ def comparison_grid(item: Item, given: list[str], frame: pd.DataFrame) -> Grid:
 
 def statistics_grids(item: Item, frame: pd.DataFrame, notes: list[str]) -> list[Grid]:
     """Ranks and pairwise tests of each score; what cannot be compared is said in ``notes``."""
-    runs = cells.select(item, frame)
-    done, grids = runs[runs["status"] == "done"], []
+    done, grids = render.done_runs(item, frame), []
     for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
         try:
             paired = render.losses(item, done, metric)
@@ -158,7 +169,7 @@ def statistics_grids(item: Item, frame: pd.DataFrame, notes: list[str]) -> list[
 def _rank_grid(metric: str, paired: pd.DataFrame) -> Grid:
     across = statistics.by_dataset(paired)
     average = statistics.mean_ranks(across).sort_values()
-    rows = tuple((Cell(str(name), str(name)), number(rank, 2)) for name, rank in average.items())
+    rows = tuple((name(method), number(rank, 2)) for method, rank in average.items())
     try:
         test = statistics.friedman(across)
         note = (
@@ -176,9 +187,9 @@ def _wilcoxon_grid(metric: str, paired: pd.DataFrame) -> Grid:
     tested = across if several else paired
     rows = []
     for row in statistics.wilcoxon_holm(tested).itertuples(index=False):
-        verdict = "differ" if row.differs else "do not differ"
-        rows.append((Cell(row.method_a, row.method_a), Cell(row.method_b, row.method_b), number(row.median_difference),
-                     number(row.p_value), number(row.p_holm), Cell(verdict, verdict)))  # fmt: skip
+        verdict = name("differ" if row.differs else "do not differ")
+        numbers = (number(row.median_difference), number(row.p_value), number(row.p_holm))
+        rows.append((name(row.method_a), name(row.method_b), *numbers, verdict))
     blocks = "data sets (means over splits)" if several else "splits, which share rows, so that p is too small"
     note = f"Wilcoxon's signed-rank test over {len(tested)} {blocks}; Holm's correction over all pairs, level 0.05. "
     columns = ("method a", "method b", "median loss a - b", "p", "p, Holm", "verdict")
@@ -188,10 +199,9 @@ def _wilcoxon_grid(metric: str, paired: pd.DataFrame) -> Grid:
 def _improvement_grid(metric: str, paired: pd.DataFrame) -> Grid:
     table = statistics.improvements(paired, statistics.best_against_rest(paired))
     rows = [
-        (Cell(row.method_a, row.method_a), Cell(row.method_b, row.method_b), number(row.probability, 2),
-         number(row.low, 2), number(row.high, 2))
+        (name(row.method_a), name(row.method_b), *(number(value, 2) for value in (row.probability, row.low, row.high)))
         for row in table.itertuples(index=False)
-    ]  # fmt: skip
+    ]
     note = f"Share of splits on which a beats b, averaged over data sets; {statistics.RESAMPLES} bootstrap resamples of the splits."
     columns = ("method a", "method b", "probability", "95 % from", "to")
     return Grid(f"Probability of improvement, {metric}", columns, tuple(rows), (note,))
@@ -214,17 +224,17 @@ def dataset_grids(frame: pd.DataFrame) -> list[Grid]:
 
 def _group_row(group: pd.DataFrame, scored: Sequence[str]) -> tuple[Cell, ...]:
     first, done = group.iloc[0], group[group["status"] == "done"]
-    names = [Cell(str(first[key]), first[key]) for key in ("dataset", "method", "num_layers", "settings")]
-    count = Cell(f"{len(done)}/{len(group)}", len(done), (first["group"],))
+    names = [name(first[key]) for key in ("dataset", "method", "num_layers", "settings")]
+    count = Cell(f"{len(done)}/{len(group)}", len(done), (first["group"],), numeric=True)
     seconds = done["seconds_training"].mean() if "seconds_training" in done else np.nan
-    return (*names, count, *(_mean(done[name], len(group), first["group"]) for name in scored), number(seconds, 1))
+    return (*names, count, *(_mean(done[score], len(group), first["group"]) for score in scored), number(seconds, 1))
 
 
 def _mean(values: pd.Series, wanted: int, group: str) -> Cell:
     if len(values) < wanted or values.empty:
-        return Cell(f"{len(values)}/{wanted}", "", (group,))
+        return Cell(f"{len(values)}/{wanted}", "", (group,), numeric=True)
     spread = f" ({values.std() / np.sqrt(len(values)):.3f})" if len(values) > 1 else ""
-    return Cell(f"{values.mean():.3f}{spread}", values.mean(), (group,))
+    return Cell(f"{values.mean():.3f}{spread}", float(values.mean()), (group,), numeric=True)
 
 
 def _units(scored: Iterable[str]) -> str:
@@ -237,5 +247,5 @@ def run_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     keep = ["group", "task", "dataset", "method", "num_layers", "protocol", "budget", "split", "seed", "settings", "status"]
     rows = frame[keep].to_dict("records")
     for row, reason, path, seconds in zip(rows, frame["reason"], frame["path"], frame["seconds_total"], strict=True):
-        row |= {"reason": reason or "", "path": path, "seconds": seconds}
+        row |= {"reason": reason if isinstance(reason, str) else "", "path": path, "seconds": seconds}
     return rows

@@ -1,7 +1,7 @@
 """A published table from records: data sets as rows, methods as columns, mean (standard error) over splits.
 
-A cell that lacks splits says how many it has, as in 7/10, and is neither marked nor ranked; what is under the table says
-what the numbers are, which rule marks them and what is missing.
+A cell that lacks splits says how many it has, as in 7/10, and is neither marked nor ranked; what is under the table
+says what the numbers are, which rule marks them and what is missing.
 """
 
 from collections.abc import Callable
@@ -114,7 +114,8 @@ def column_name(method: str, num_layers: int) -> str:
 def grid(block: Block, part: pd.DataFrame, marked: Marks, decorate: dict[str, str]) -> pd.DataFrame:
     """The texts of one block, data sets by columns; ``decorate`` maps '', bold and italic to patterns with {}."""
     texts = [
-        decorate[marked.get(key_of(row), "")].format(cell_text(row, block.digits)) for row in part.itertuples(index=False)
+        decorate[marked.get(key_of(row), "")].format(cell_text(row, block.digits))
+        for row in part.itertuples(index=False)
     ]
     columns = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
     tidy = pd.DataFrame({"dataset": part["dataset"].to_numpy(), "column": columns, "text": texts})

@@ -62,7 +62,11 @@ def by_winner(even: float) -> Callable[[pd.DataFrame], list[str]]:
 def _by_winner(row, even: float) -> str:
     if (obstacle := _obstacle(row)) is not None:
         return obstacle
-    ours, theirs = side(row.mean, row.stderr, even), side(row.published, row.published_stderr, even)
+    digits = len(
+        row.published_text.split()[0].partition(".")[2]
+    )  # both sides as printed, or a tie is decided by rounding
+    ours = side(round(row.mean, digits), round(row.stderr, digits), even)
+    theirs = side(row.published, row.published_stderr, even)
     if ours == theirs:
         return SAME
     return OPPOSITE if ours == -theirs else UNDECIDED
@@ -88,26 +92,27 @@ def _by_ratio(relative: float) -> str:
 _USUAL = Judgement(
     by_standard_errors,
     "within two combined standard errors",
-    "within: at most two combined standard errors, sqrt(ours^2 + published^2), from the published mean; else above or below.",
+    "within: at most two combined standard errors, sqrt(ours^2 + published^2), from the published mean; "
+    "else above or below.",
 )
 _OWN = {
     "win_frequency": Judgement(
         by_winner(0.5),
         "with the same winner",
-        "win_frequency: same where both name the same winner, a share beyond 0.50 by its standard error, or neither names "
-        "one; undecided where one side names none; else opposite.",
+        "win_frequency: same where both, as printed, name one winner, a share beyond 0.50 by its standard error, "
+        "or neither names one; undecided where one side names none; else opposite.",
     ),
     "tll_difference": Judgement(
         by_winner(0.0),
         "with the same sign",
-        "tll_difference: same where both have the same sign, beyond zero by the standard error, or neither has one; "
-        "undecided where one side has none; else opposite.",
+        "tll_difference: same where both, as printed, have one sign, beyond zero by the standard error, "
+        "or neither has one; undecided where one side has none; else opposite.",
     ),
     "seconds_per_step": Judgement(
         by_ratio,
         "of similar relative cost",
-        f"seconds_per_step: the machines differ, so the median ratio ours/published is divided out; similar within a factor "
-        f"of {FACTOR:g}, else slower or faster than the others.",
+        "seconds_per_step: the machines differ, so the median ratio ours/published is divided out; "
+        f"similar within a factor of {FACTOR:g}, else slower or faster than the others.",
     ),
 }
 

@@ -6,6 +6,7 @@ is a NumPy archive, whose members carry checksums, and is put in place whole; th
 
 import json
 import os
+import shutil
 import time
 import zipfile
 import zlib
@@ -16,7 +17,27 @@ from typing import Any
 
 import numpy as np
 
+from dgpbench.errors import Refused
+from dgpbench.records import refusing_unwritable
+
 KEPT = 2
+EVERY_SECONDS = 60.0
+INTERVAL_VARIABLE = "DGPBENCH_CHECKPOINT_SECONDS"  # for runs that may be stopped at any time, and for tests
+
+
+def interval() -> float:
+    """Least seconds between two checkpoints: the user's, else a minute.
+
+    :raises Refused: where the user's is no number of seconds
+    """
+    given = os.environ.get(INTERVAL_VARIABLE) or EVERY_SECONDS
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise Refused(f"{INTERVAL_VARIABLE}={given} cannot be used; it takes a number of seconds of at least 0")
+    return seconds
 
 
 @dataclass
@@ -30,7 +51,7 @@ class Checkpoints:
 
     directory: Path | None = None
     key: str = ""
-    every_seconds: float = 60.0
+    every_seconds: float = EVERY_SECONDS
     _last: float = field(default_factory=time.monotonic)
 
     @property
@@ -39,25 +60,27 @@ class Checkpoints:
         return self.directory is not None and time.monotonic() - self._last >= self.every_seconds
 
     def save(self, iteration: int, variables: Sequence[Any], progress: dict[str, Any]) -> None:
-        """Write the values of TensorFlow variables and what the clock knows; keep the newest few files."""
+        """Write the values of TensorFlow variables and what the clock knows; keep the newest few files.
+
+        :raises Refused: when the disk is full or read-only; the older files are untouched
+        """
         if self.directory is None:
             return
-        self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory / f"step-{iteration:09d}.npz"
-        partial = path.with_suffix(".partial")
         about = json.dumps({"key": self.key, "iteration": iteration, "progress": progress}).encode()
         arrays = {f"v{index}": variable.numpy() for index, variable in enumerate(variables)}
-        with open(partial, "wb") as file:
-            np.savez(file, about=np.frombuffer(about, np.uint8), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        with refusing_unwritable(path):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            _write(path, {"about": np.frombuffer(about, np.uint8), **arrays})
         for old in self._files()[KEPT:]:
             old.unlink(missing_ok=True)
         self._last = time.monotonic()
 
     def restore(self, variables: Sequence[Any]) -> tuple[int, dict[str, Any]] | None:
-        """Put the newest readable checkpoint's values into the variables; its iteration and the clock's progress."""
+        """Put the newest readable checkpoint's values into the variables; its iteration and the clock's progress.
+
+        What is passed over is removed: newer by its name, it would outlive the files that the run goes on to write.
+        """
         for path in self._files():
             loaded = self._read(path, variables)
             if loaded is not None:
@@ -65,14 +88,13 @@ class Checkpoints:
                 for variable, value in zip(variables, arrays, strict=True):
                     variable.assign(value)
                 return about["iteration"], about["progress"]
+            path.unlink(missing_ok=True)
         return None
 
     def clear(self) -> None:
-        """Remove all of them: the run has ended."""
-        for path in self._files():
-            path.unlink(missing_ok=True)
-        if self.directory is not None and self.directory.is_dir():
-            self.directory.rmdir()
+        """Remove all of them, and what a killed writing left: the run has ended."""
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def _files(self) -> list[Path]:
         return [] if self.directory is None else sorted(self.directory.glob("step-*.npz"), reverse=True)
@@ -87,3 +109,16 @@ class Checkpoints:
             return None
         fits = all(array.shape == tuple(variable.shape) for array, variable in zip(arrays, variables, strict=True))
         return (arrays, about) if fits and about["key"] == self.key else None
+
+
+def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """An archive that is whole or not there."""
+    partial = path.with_suffix(".partial")
+    try:
+        with open(partial, "wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)  # on a full disk, it would take what room there is

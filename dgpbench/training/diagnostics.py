@@ -20,7 +20,7 @@ def autocorrelation_time(traces: np.ndarray, window: float = 5.0) -> np.ndarray:
 
 
 def autocorrelation(traces: np.ndarray) -> np.ndarray:
-    """rho_k of each trace for the lags k = 0 .. S - 1, by the Fourier transform, [S, n]; a constant trace has rho_k = 0."""
+    """rho_k of each trace for k = 0 .. S - 1, by the Fourier transform, [S, n]; rho_k = 0 for a constant trace."""
     S = len(traces)
     centred = traces - traces.mean(axis=0)
     spectrum = np.fft.rfft(centred, n=2 * S, axis=0)

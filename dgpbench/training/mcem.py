@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import tensorflow as tf
@@ -41,7 +42,7 @@ class Schedule:
         """(first step, number of steps) of each graph call of training, cut where the burn-in's halves end."""
         edges = {0, self.burn_in // 2, self.burn_in, self.max_iterations}
         starts = sorted(edges | set(range(0, self.max_iterations, RECORD_EVERY)))
-        yield from ((start, stop - start) for start, stop in zip(starts, starts[1:], strict=False))
+        yield from ((start, stop - start) for start, stop in pairwise(starts))
 
 
 class Chain:
@@ -56,7 +57,17 @@ class Chain:
     :param seed: of paths, momenta and draws from the window
     """
 
-    def __init__(self, log_joint: LogJoint, sampler: Sampler, window: MovingWindow, variables, optimiser, data, batches: Minibatches, seed):
+    def __init__(
+        self,
+        log_joint: LogJoint,
+        sampler: Sampler,
+        window: MovingWindow,
+        variables,
+        optimiser,
+        data,
+        batches: Minibatches,
+        seed,
+    ):
         self.log_joint, self.sampler, self.window = log_joint, sampler, window
         self.variables, self.optimiser = list(variables), optimiser
         self.X, self.y = (tf.constant(values) for values in data)
@@ -64,7 +75,9 @@ class Chain:
         optimiser._create_all_weights(self.variables)
         self._compiled: dict[tuple[bool, bool], Callable] = {}
 
-    def advance(self, first_step: int, num_steps: int, clock: Clock, *, adapt: bool, learn: bool, weight: float) -> float:
+    def advance(
+        self, first_step: int, num_steps: int, clock: Clock, *, adapt: bool, learn: bool, weight: float
+    ) -> float:
         """Some steps in one graph call; the mean of -U over them.
 
         :raises Diverged: when it is not finite
@@ -120,7 +133,9 @@ class Chain:
         N, B = self.batches.num_rows, self.batches.batch_size
         halves = 2 if self.sampler.settings.noise == "corrected" and 1 < B < N else 1
         rows = rows[: B // halves * halves]
-        X, y = (tf.reshape(tf.gather(values, rows), [halves, B // halves, *values.shape[1:]]) for values in (self.X, self.y))
+        X, y = (
+            tf.reshape(tf.gather(values, rows), [halves, B // halves, *values.shape[1:]]) for values in (self.X, self.y)
+        )
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             copies = tf.tile(v, [halves, 1])
             tape.watch(copies)
@@ -152,7 +167,13 @@ def run(chain: Chain, schedule: Schedule, clock: Clock) -> tuple[int, np.ndarray
     :return: the steps of training, and the samples of v, [S, P]
     """
     progress = Collected(schedule.num_samples, chain.sampler.position.shape[1], chain.X.dtype)
-    state = [*chain.variables, *chain.optimiser.variables(), *chain.sampler.variables, chain.window.ring, *progress.variables]
+    state = [
+        *chain.variables,
+        *chain.optimiser.variables(),
+        *chain.sampler.variables,
+        chain.window.ring,
+        *progress.variables,
+    ]
     step = clock.resume(state)
     with interrupts.deferred():
         if progress.learned < 0:

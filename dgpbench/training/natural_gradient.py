@@ -11,7 +11,9 @@ from dgpbench.gp.gaussians import BlockGaussian, Blocks
 HALVINGS = 30
 
 
-def natural_step(m: tf.Tensor, C: tf.Tensor, dm: tf.Tensor, dC: tf.Tensor, gamma: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def natural_step(
+    m: tf.Tensor, C: tf.Tensor, dm: tf.Tensor, dC: tf.Tensor, gamma: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """One natural-gradient step of length gamma on a loss, for a batch of Gaussians (Salimbeni et al. 2018).
 
         P = tril(C^T tril(dl/dC)),  P <- P + P^T - diag P,  D = 1/2 C^{-T} P C^{-1} = dl/dS
@@ -40,7 +42,9 @@ def natural_step(m: tf.Tensor, C: tf.Tensor, dm: tf.Tensor, dC: tf.Tensor, gamma
 
     gamma = tf.cast(gamma, C.dtype)
     gamma, U, _ = tf.while_loop(failed, halve, (gamma, factor(gamma), tf.constant(0)))
-    new_C = tf.linalg.matrix_transpose(tf.linalg.triangular_solve(U, tf.eye(tf.shape(C)[-1], batch_shape=tf.shape(C)[:-2], dtype=C.dtype), lower=False))
+    new_C = tf.linalg.matrix_transpose(
+        tf.linalg.triangular_solve(U, tf.eye(tf.shape(C)[-1], batch_shape=tf.shape(C)[:-2], dtype=C.dtype), lower=False)
+    )
     eta = tf.linalg.matvec(Lam, m) - gamma * (dm - 2.0 * tf.linalg.matvec(D, m))
     new_m = tf.linalg.matvec(new_C, tf.linalg.matvec(new_C, eta, transpose_a=True))  # Lam'^{-1} = C' C'^T
     ok = tf.logical_and(_finite(new_C), _finite(new_m))

@@ -1,4 +1,4 @@
-"""Preconditioned stochastic-gradient Hamiltonian Monte Carlo (METHODS Sec. 6; Havasi et al. 2018; Springenberg et al. 2016)."""
+"""Preconditioned stochastic-gradient Hamiltonian Monte Carlo (METHODS Sec. 6; Havasi et al. 2018)."""
 
 from dataclasses import dataclass
 

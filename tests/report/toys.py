@@ -130,3 +130,17 @@ def spread_over(mean: float, stderr: float, repetitions: int) -> np.ndarray:
         return np.array([mean])
     shape = np.linspace(-1, 1, repetitions)
     return mean + shape / shape.std(ddof=1) * stderr * np.sqrt(repetitions)
+
+
+def kill_or_finish(overrides):
+    """In place of a run, for the engine's tests: ``split=0`` kills its worker, ``split=1`` raises, others are done."""
+    import os
+    import signal
+
+    from dgpbench.outcomes import Outcome
+
+    if "split=0" in overrides:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "split=1" in overrides:
+        raise RuntimeError("a toy error")
+    return Outcome("done", None, "")

@@ -20,7 +20,7 @@ from dgpbench.report.items import Item
 Layout = Callable[[Item, pd.DataFrame], list[Panel]]
 LAYOUTS: dict[str, Layout] = {}
 QUANTITIES = ("elbo", "test_tll", "test_rmse", "validation_tll")
-SQUARE, WIDE = (3.6, 3.0), (4.2, 3.1)
+SQUARE, WIDE = (3.9, 3.0), (4.2, 3.1)
 
 
 def layout(function: Layout) -> Layout:

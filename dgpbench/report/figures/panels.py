@@ -32,6 +32,7 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
         rows = ceil(len(panels) / columns)
         width, height = (max(panel.size[axis] for panel in panels) for axis in (0, 1))
         figure = Figure(figsize=(max(5.0, columns * width), rows * height + 0.6))
+        figure.get_layout_engine().set(wspace=0.06, hspace=0.06)
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for panel, ax in zip(panels, axes, strict=False):
             panel.draw(panel.frame, ax).set_title(plain(panel.title))

@@ -11,6 +11,7 @@ from dgpbench.report import cells, statistics
 from dgpbench.report.figures import ranking
 from dgpbench.report.figures.layouts import LAYOUTS
 from dgpbench.report.figures.panels import Panel, page
+from dgpbench.report.figures.sources import NoRuns
 from dgpbench.report.figures.style import house_style, label
 from dgpbench.report.items import Item
 
@@ -23,13 +24,12 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     :param frame: all records, as ``collect`` gives them
     :raises Refused: where there is nothing to draw
     """
-    runs = cells.select(item, frame)
-    done = runs[runs["status"] == "done"]
+    done = done_runs(item, frame)
     name = item.figure or "score_bars"
     if name not in LAYOUTS:
         raise Refused(f"{item.name} asks for a figure '{name}'; there are {', '.join(LAYOUTS)}")
     if done.empty and name != "seconds_per_step":
-        raise Refused(f"no run of {item.name} at budget={item.budget} is done; `dgpbench reproduce {item.name}` makes them")
+        raise NoRuns(f"no run of {item.name} at budget={item.budget} is done; `dgpbench reproduce {item.name}` makes them")
     panels = LAYOUTS[name](item, done)
     if not panels:
         raise Refused(f"the runs of {item.name} that are done hold nothing that {name} draws")
@@ -37,6 +37,14 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     if name == "score_bars":
         made |= {key: page(f"{item.title}: {key}", [panel], 1) for key, panel in rank_panels(item, done).items()}
     return made
+
+
+def done_runs(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
+    """The runs of an item that are done, in the order of its methods."""
+    runs = cells.select(item, frame)
+    order = {key: place for place, key in enumerate(cells.wanted(item)[cells.KEYS].itertuples(index=False, name=None))}
+    places = pd.Series([order[key] for key in runs[cells.KEYS].itertuples(index=False, name=None)], index=runs.index, dtype=int)
+    return runs[runs["status"] == "done"].assign(place=places).sort_values(["place", "split"], kind="stable").drop(columns="place")
 
 
 def _title(item: Item, done: pd.DataFrame) -> str:

@@ -15,6 +15,10 @@ from dgpbench.report.figures.style import label
 ALONG = {"method.num_inducing": "M", "method.num_layers": "L", "method.width": "tau"}
 
 
+class NoRuns(Refused):
+    """An item of which no run is done yet."""
+
+
 def tables(runs: pd.DataFrame, name: str) -> pd.DataFrame:
     """The per-row tables of all runs, one below the other, beside dataset, method, num_layers, split and run.
 
@@ -66,7 +70,7 @@ def timings(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
         return pd.DataFrame([_timing(run) for _, run in runs.iterrows()])
     found = [frame for frame in map(pd.read_csv, sorted(folder.glob("*.csv"))) if set(scaling.COLUMNS) <= set(frame)]
     if not found:
-        raise Refused(f"no run of this item is done, and {folder} holds no table with columns {', '.join(scaling.COLUMNS)}")
+        raise NoRuns(f"no run of this item is done, and {folder} holds no table with columns {', '.join(scaling.COLUMNS)}")
     return pd.concat(found, ignore_index=True)
 
 
@@ -79,16 +83,16 @@ def _timing(run: pd.Series) -> dict[str, Any]:
 def with_inputs(run: pd.Series) -> pd.DataFrame:
     """The run's per-row table with each row's input x, looked up in the data set that its record names.
 
-    :raises Refused: where the data set has several inputs, or is no longer the one that was run
+    :raises Refused: for another kind of data set, or one that is no longer the one that was run
     """
     from dgpbench.datasets import registry
 
     record = records.read_record(run["path"])
     spec = config.describe("dataset", run["dataset"]) if run["dataset"] in config.choices("dataset") else {}
+    if spec.get("kind") != "synthetic":  # a figure fetches nothing
+        raise Refused(f"predictions are drawn for the synthetic data sets of one input, and {run['dataset']} is none")
     table = registry.load(spec | record["config"]["dataset"])
-    if table.X.shape[1] != 1:
-        raise Refused(f"{run['dataset']} has {table.X.shape[1]} inputs; predictions are drawn for data sets of one input")
-    if record["data"]["digest_xy"] != table.digest_xy:
+    if record["data"].get("digest_xy") != table.digest_xy:
         raise Refused(f"{run['path']} was run on another version of {run['dataset']}, so its inputs are not known")
-    points = pd.read_parquet(Path(run["path"], records.POINTS))
+    points = tables(run.to_frame().T, records.POINTS)
     return points.assign(x=table.X[points["row"].to_numpy(), 0])

@@ -36,7 +36,7 @@ def training_curves(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def _curves(frame: pd.DataFrame, ax: Axes, along: str, value: str) -> None:
-    """A thin line for each run and, where there are several, their mean as a thick one."""
+    """A line for each run, paler where there are several; the legend says how many."""
     for name, look, rows in entries(frame):
         runs = [run.dropna(subset=[value]).sort_values(along) for _, run in rows.groupby("run", sort=False)]
         for number, run in enumerate(runs):

@@ -1,0 +1,62 @@
+"""Records to one frame: every run a row, damaged ones named and left out, and no TensorFlow anywhere near."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from toys import write_toy
+
+from dgpbench.report.collect import collect
+
+IMPORT_ALL = """
+import pkgutil, sys
+import dgpbench.cli, dgpbench.plan, dgpbench.reproduce, dgpbench.report
+for module in pkgutil.walk_packages(dgpbench.report.__path__, "dgpbench.report."):
+    __import__(module.name)
+for name in ("plan", "reproduce", "table", "compare", "check", "cite", "results"):
+    __import__(f"dgpbench.commands.{name}")
+sys.exit("tensorflow" in sys.modules)
+"""
+
+
+def test_each_run_is_a_row_with_identity_scores_and_seconds(results, toy):
+    toy({"tll": -2.0}, method="mf", split=3, overrides={"training.learning_rate": 0.1})
+    toy(status="diverged", method="star", split=1)
+    frame = collect(results).set_index("method")
+    assert frame.loc["mf", ["split", "tll", "status"]].tolist() == [3, -2.0, "done"]
+    assert frame.loc["mf", "overrides"] == {"training.learning_rate": 0.1}
+    assert frame.loc["star", "status"] == "diverged"
+    assert frame["seconds_total"].tolist() == [12.0, 12.0]
+
+
+def test_a_folder_without_records_is_an_empty_frame(results):
+    assert collect(results).empty
+
+
+@pytest.mark.parametrize("text", ["", '{"schema": 1, "sta', "[]", '{"schema": 1}', "\x00\x01"])
+def test_a_damaged_record_is_named_and_skipped(results, toy, capsys, text):
+    toy(split=0)
+    (toy(split=1) / "record.json").write_text(text)
+    frame = collect(results)
+    assert frame["split"].tolist() == [0]
+    assert "split1-seed0" in capsys.readouterr().err
+    assert len(frame.attrs["problems"]) == 1
+
+
+def test_a_record_without_an_identity_is_skipped(results, toy):
+    path = toy(split=1) / "record.json"
+    path.write_text(path.read_text().replace('"identity": {', '"identity": 3, "other": {'))
+    assert collect(results).empty
+
+
+def test_many_records_are_read_quickly(results):
+    for split in range(300):
+        write_toy(results, split=split)
+    begin = time.perf_counter()
+    assert len(collect(results)) == 300
+    assert time.perf_counter() - begin < 1.0  # 5,000 take 0.7 s; the bound leaves room for a busy machine
+
+
+def test_reports_and_commands_leave_tensorflow_alone():
+    assert subprocess.run([sys.executable, "-c", IMPORT_ALL], check=False).returncode == 0

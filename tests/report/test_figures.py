@@ -1,0 +1,274 @@
+"""Every figure function and every layout, from toy frames and toy records; warnings are errors."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from toy_frames import FIGURES, points, toy_posterior
+from toys import toy_points, toy_trace
+
+from dgpbench.cli import main
+from dgpbench.errors import Refused
+from dgpbench.report import calibration, items, posteriors, scaling
+from dgpbench.report.collect import collect
+from dgpbench.report.figures import layouts, render
+from dgpbench.report.figures.panels import Panel, page
+from dgpbench.report.figures.style import house_style, label
+
+pytestmark = pytest.mark.filterwarnings("error")
+UNIT = re.compile(r"\(.+\)")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_returns_its_axes_with_labels_and_units(name):
+    draw, frame = FIGURES[name]
+    with house_style():
+        ax = Figure(figsize=(5, 3)).subplots()
+        assert draw(frame(), ax) is ax
+        ax.figure.savefig("/dev/null", format="png")
+    labels = [ax.get_xlabel()] if name == "critical_difference" else [ax.get_xlabel(), ax.get_ylabel()]
+    named = name in ("score_bars", "improvement")  # their other axis holds names
+    assert all(labels)
+    assert all(UNIT.search(text) for text in labels[: 1 if named else 2]), labels
+
+
+def test_a_figure_function_leaves_its_frame_as_it_was():
+    for draw, make in FIGURES.values():
+        frame = make()
+        before = frame.copy(deep=True)
+        draw(frame, Figure().subplots())
+        pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_texts_of_a_page_do_not_overlap(name):
+    draw, make = FIGURES[name]
+    size = (6.0, 3.1) if name == "critical_difference" else (4.2, 3.1)
+    figure = page("A title that is as long as titles are", [Panel("left", draw, make(), size), Panel("right", draw, make(), size)])
+    assert not overlapping(figure)
+
+
+def overlapping(figure: Figure) -> list[tuple[str, str]]:
+    """Pairs of titles, axis labels, tick labels and shared legends whose boxes meet."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    texts = [figure._suptitle, *(text for ax in figure.axes for text in _texts(ax))]
+    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts if text.get_text()]
+    boxes += [("legend", legend.get_window_extent(renderer)) for legend in figure.legends]
+    meeting = [(a, b) for k, (a, one) in enumerate(boxes) for b, other in boxes[k + 1 :] if _meet(one, other)]
+    outside = [(text, "the edge") for text, box in boxes if box.x0 < 0 or box.x1 > figure.bbox.x1 or box.y0 < 0]
+    return meeting + outside
+
+
+def _texts(ax):
+    yield from (ax.xaxis.label, ax.yaxis.label, ax.title)
+    for axis in (ax.xaxis, ax.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        for tick, place in zip(axis.get_ticklabels(), axis.get_ticklocs(), strict=False):
+            if low <= place <= high:  # matplotlib keeps labels of ticks that it does not draw
+                yield tick
+
+
+def _meet(one, other) -> bool:
+    """Whether two boxes share more than a pixel."""
+    width = min(one.x1, other.x1) - max(one.x0, other.x0)
+    height = min(one.y1, other.y1) - max(one.y0, other.y0)
+    return width > 1 and height > 1
+
+
+def test_panels_share_one_legend_below_where_they_name_the_same():
+    draw, make = FIGURES["elbo_against_seconds"]
+    figure = page("title", [Panel("", draw, make()), Panel("", draw, make())])
+    assert len(figure.legends) == 1
+    assert all(ax.get_legend() is None for ax in figure.axes)
+
+
+def test_colours_differ_between_the_methods_of_a_table():
+    from dgpbench.report.figures.style import look
+
+    for methods in (["sgp", "sghmc", "mf", "star"], ["mf", "star", "fc", "fc_mc"], ["mf", "aep", "aepmcm"],
+                    ["sod", "sghmc", "mf", "mf_fixed_z", "sgp"]):  # fmt: skip
+        assert len({look(method, 3).colour for method in methods}) == len(methods), methods
+
+
+def test_a_dollar_in_a_name_is_no_mathematics():
+    assert label("a$b$c", 2) == r"A\$B\$C L2"
+
+
+# Numbers behind the figures -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("structure", ["mf", "star", "fc"])
+def test_covariance_and_precision_are_inverse_to_each_other(structure):
+    arrays = toy_posterior(structure)
+    product = posteriors.covariance(arrays).to_numpy() @ posteriors.precision(arrays).to_numpy()
+    np.testing.assert_allclose(product, np.eye(len(product)), atol=1e-8)
+
+
+def test_covariance_has_the_zero_blocks_of_its_structure():
+    S = posteriors.covariance(toy_posterior("star", num_layers=3, width=3, M=6))
+    stripe, other = S.loc[(2, 1), (1, 1)], S.loc[(2, 1), (1, 2)]
+    assert (np.abs(stripe.to_numpy()) > 0).all()
+    assert (other.to_numpy() == 0).all()
+
+
+def test_covariance_is_that_of_the_trained_posterior():
+    M, arrays = 2, {"diagonal_1": np.array([np.diag([2.0, 3.0])]), "diagonal_2": np.array([np.diag([1.0, 1.0])]),
+                    "coupling_2_1": np.array([[[0.5, 0.0], [0.0, 0.0]]]), "pairs_2_1": np.array([[0, 0]])}  # fmt: skip
+    expected = [[4, 0, 1, 0], [0, 9, 0, 0], [1, 0, 1.25, 0], [0, 0, 0, 1]]
+    S = posteriors.covariance(arrays)
+    np.testing.assert_allclose(S, expected)
+    assert S.index.tolist() == [(layer, 1, m + 1) for layer in (1, 2) for m in range(M)]
+
+
+def test_a_posterior_without_blocks_is_refused():
+    with pytest.raises(Refused, match="no blocks"):
+        posteriors.covariance({"samples_1": np.zeros((3, 1, 2))})
+
+
+def test_median_filter_by_hand():
+    found = calibration.median_filtered(np.array([3.0, 1.0, 2.0, 5.0, 4.0]), np.array([30.0, 10.0, 99.0, 50.0, 40.0]), share=0.6)
+    assert found["x"].tolist() == [2.0, 3.0, 4.0]
+    assert found["y"].tolist() == [30.0, 40.0, 40.0]  # of (10, 99, 30), (99, 30, 40), (30, 40, 50)
+
+
+def test_a_calibrated_prediction_lies_on_y_equals_x():
+    calibrated = points([("star", 3)], 20000)
+    z = (calibrated["y"] - calibrated["mean"]) / np.sqrt(calibrated["variance"])
+    calibrated["y"] = calibrated["mean"] + z / 1.5 * np.sqrt(calibrated["variance"])  # points() makes them 1.5 times too sure
+    curve = calibration.error_along_variance(calibrated)
+    assert np.median(curve["squared_error"] / curve["variance"]) == pytest.approx(1, abs=0.06)
+
+
+def test_pit_density_of_uniform_values_is_one():
+    frame = pd.DataFrame({"pit": (np.arange(1000) + 0.5) / 1000, "method": "mf", "num_layers": 2})
+    found = calibration.pit_density(frame)
+    np.testing.assert_allclose(found["density"], 1)
+    np.testing.assert_allclose(calibration.reliability(frame)["observed"], calibration.LEVELS, atol=2e-3)
+
+
+def test_normality_refuses_too_few_samples_and_finds_the_skewed_one():
+    from toy_frames import samples
+
+    with pytest.raises(Refused, match="20 samples"):
+        posteriors.normality(samples().head(10))
+    tests = posteriors.normality(samples())
+    assert tests.loc[tests["p_value"] < tests["bonferroni"], "output"].tolist() == ["1.0"]
+    assert tests["bonferroni"].iloc[0] == pytest.approx(0.05 / 12)
+
+
+def test_timings_along_a_size_keep_the_others_fixed():
+    from toy_frames import bench
+
+    assert sorted(set(scaling.along(bench(), "tau")["value"])) == [2, 5, 8, 16]
+    with pytest.raises(Refused, match="lacks ms_per_step"):
+        scaling.along(bench().drop(columns="ms_per_step"), "M")
+
+
+# From records to files ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(toy, results):
+    """Records that give every layout something to draw."""
+    rng = np.random.default_rng(0)
+    for dataset in ("boston", "energy", "concrete"):
+        for split in range(2):
+            for k, (method, L) in enumerate([("sgp", 1), ("mf", 2), ("mf", 3), ("star", 2), ("star", 3), ("fc", 3), ("sghmc", 1), ("sghmc", 2), ("sghmc", 3)]):
+                score = {"tll": -3 + 0.1 * k + 0.05 * rng.normal(), "rmse": 3.0, "nlpp": 3.0}
+                arrays = {"samples_1": rng.normal(size=(40, 1, 6))} if method == "sghmc" else toy_posterior(method if method != "sgp" else "mf", L)
+                toy(score, method=method, num_layers=L, dataset=dataset, split=split,
+                    points=toy_points(-1.0, 60, split), trace=toy_trace(-100 + k), posterior=arrays)  # fmt: skip
+    return results
+
+
+def item_of(name: str, results: Path, *given: str) -> items.Item:
+    return items.load(name, [*given, f"results_dir={results}"])
+
+
+SPLITS = ("split=range(2)", "dataset=boston,energy,concrete")
+
+
+@pytest.mark.parametrize(("name", "given"), [
+    ("lindinger2020_table1", SPLITS), ("lindinger2020_figs5", SPLITS), ("lindinger2020_figs8", ("method.num_layers=3", "dataset=boston,energy")),
+])  # fmt: skip
+def test_items_render_from_records(name, given, filled, tmp_path):
+    item = item_of(name, filled, *given)
+    for key, figure in render.figures(item, collect(filled)).items():
+        assert render.save(figure, tmp_path / f"{key}.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("name", sorted(set(layouts.LAYOUTS) - {"predictive_samples", "predictive_densities", "normality", "covariance"}))
+def test_every_layout_draws_the_runs_of_a_table(name, filled):
+    item = item_of("lindinger2020_table1", filled, *SPLITS)
+    panels = layouts.LAYOUTS[name](item, render.done_runs(item, collect(filled)))
+    assert panels
+    page(name, panels)
+
+
+def test_normality_and_covariance_read_the_posterior(filled):
+    frame = collect(filled)
+    sampled = item_of("lindinger2020_table1", filled, "method=sghmc", "method.num_layers=1", *SPLITS)
+    blocks = item_of("lindinger2020_table1", filled, "method=star", *SPLITS)
+    assert len(layouts.normality(sampled, render.done_runs(sampled, frame))) == 2 * 3
+    assert len(layouts.covariance(blocks, render.done_runs(blocks, frame))) == 2 * 3
+
+
+def test_every_figure_that_an_item_names_has_a_layout():
+    from dgpbench import config
+
+    named = {items.load(name).figure for name in config.choices("experiment")} - {None}
+    assert named <= set(layouts.LAYOUTS)
+
+
+def test_ranks_are_drawn_for_complete_tables_only(filled):
+    frame = collect(filled)
+    whole = render.figures(item_of("lindinger2020_table1", filled, *SPLITS), frame)
+    assert set(whole) == {"score_bars", "ranks_tll", "improvement_tll"}
+    lacking = frame.drop(frame.index[(frame["method"] == "star") & (frame["split"] == 1)][0])
+    assert set(render.figures(item_of("lindinger2020_table1", filled, *SPLITS), lacking)) == {"score_bars"}
+
+
+def test_a_missing_run_makes_the_title_say_so(filled):
+    figure = render.figures(item_of("lindinger2020_figs5", filled, "dataset=boston"), collect(filled))["elbo_boxes"]
+    assert "4 of 20 runs" in figure.get_suptitle().replace("\n", " ")
+
+
+def test_a_wrong_call_is_refused_in_one_sentence(filled, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arguments, words in [
+        (["figure", "nothing"], "there is no item 'nothing'"),
+        (["figure", "lindinger2020_fig3"], "no run of lindinger2020_fig3"),
+        (["figure", "lindinger2020_figs5", "--output", "x.gif"], "must end in"),
+        (["figure", "lindinger2020_figs5", "--format", "png", "--output", "x.pdf"], "disagree"),
+    ]:
+        assert main(arguments) == 2
+        error = capsys.readouterr().err
+        assert words in error
+        assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_the_command_writes_each_format_twice_alike(kind, filled, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call = ["figure", "lindinger2020_figs5", "dataset=boston", "--format", kind, "split=range(2)"]
+    assert main(call) == 0
+    path = tmp_path / "results" / "figures" / f"lindinger2020_figs5.{kind}"
+    first = path.read_bytes()
+    assert main(call) == 0
+    assert path.read_bytes() == first
+
+
+def test_drawing_imports_neither_tensorflow_nor_pyplot(filled, tmp_path):
+    code = (
+        "import sys; from dgpbench.cli import main; "
+        "main(['figure', 'lindinger2020_figs5', 'dataset=boston']); main(['report']); assert not {'tensorflow', 'matplotlib.pyplot'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120)

@@ -1,0 +1,163 @@
+"""The HTML report: escaped, self-contained, and read back from a browser."""
+
+import html.parser
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from toys import toy_points, toy_trace
+
+from dgpbench.cli import main
+from dgpbench.errors import Refused
+from dgpbench.report import items
+from dgpbench.report.html import write_report
+
+EVIL = "<script>alert('x')</script>&\"$a$"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+@pytest.fixture
+def report(toy, results, tmp_path):
+    """The text of a report with complete, incomplete and failed runs, and a data set with a hostile name."""
+    rng = np.random.default_rng(0)
+    for split in range(10):
+        for method, L, score in (("sgp", 1, -2.7), ("mf", 2, -2.5), ("star", 3, -2.4)):
+            if method != "star" or split < 7:
+                toy({"tll": score + 0.1 * rng.normal(), "rmse": 3.0, "nlpp": -score}, method=method, num_layers=L,
+                    split=split, points=toy_points(-1.0, seed=split), trace=toy_trace())  # fmt: skip
+    toy(status="failed", method="star", split=7, record={"notes": [EVIL]})
+    toy({"tll": -1.0, "rmse": 0.5, "nlpp": 1.0}, dataset=EVIL, method="mf", num_layers=2)
+    (results / "runs" / "interpolation" / "broken").mkdir()
+    (results / "runs" / "interpolation" / "broken" / "record.json").write_text("{")
+    return write_report(results, tmp_path / "report.html").read_text()
+
+
+class Tables(html.parser.HTMLParser):
+    """The rows of every table, by caption or id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[str]]] = {}
+        self._rows: list[list[str]] = []
+        self._caption, self._where = "", ""
+
+    def handle_starttag(self, tag, attributes):
+        if tag == "table":
+            self._rows, self._caption = [], dict(attributes).get("id") or ""
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._rows[-1].append("")
+        self._where = tag if tag in ("td", "th", "caption") else self._where
+
+    def handle_endtag(self, tag):
+        if tag == "table":
+            self.tables[self._caption.strip()] = self._rows
+        self._where = "" if tag in ("td", "th", "caption") else self._where
+
+    def handle_data(self, data):
+        if self._where == "caption":
+            self._caption += data
+        elif self._where:
+            self._rows[-1][-1] += data.strip()
+
+
+def tables_in(text: str) -> dict[str, list[list[str]]]:
+    parser = Tables()
+    parser.feed(text)
+    return parser.tables
+
+
+def test_incomplete_cells_say_how_many_and_complete_ones_have_a_standard_error(report):
+    heading, boston, *_ = tables_in(report)["tll"]
+    cells = dict(zip(heading, boston, strict=True))
+    assert cells["data set"] == "boston"
+    assert cells["star L3"] == "7/10"
+    assert re.fullmatch(r"-2\.\d\d \(0\.\d\d\)", cells["sgp L1"])
+
+
+def test_every_name_is_escaped(report):
+    assert "<script>alert" not in report
+    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;" in report
+    assert any(EVIL in row for row in tables_in(report)["run-list"])
+
+
+def test_figures_escape_names_too(toy, results, tmp_path):
+    from dgpbench.report.figures import training
+    from dgpbench.report.figures.panels import Panel, page
+    from dgpbench.report.html import svg
+
+    frame = toy_trace().assign(method=EVIL, num_layers=2, run="a")
+    text = svg(page(EVIL, [Panel(EVIL, training.elbo_against_seconds, frame)]), "f1-")
+    assert "<script" not in text.lower()
+    assert text.count("&lt;script&gt;") == 2
+
+
+def test_the_page_needs_nothing_from_elsewhere(report):
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', report)
+    assert not re.search(r"@import|url\((?!#)", report)
+    assert len(re.findall(r"<script\b", report)) == 1
+    assert "default-src 'none'" in report
+
+
+def test_ids_are_unique_and_links_lead_somewhere(report):
+    ids = re.findall(r'\sid="([^"]+)"', report)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'<a href="#([^"]+)"', report)) <= set(ids)
+
+
+def test_each_number_leads_to_its_records(report, results):
+    groups = re.search(r'data-groups="(g\d+)">-2\.\d\d \(0\.\d\d\)', report).group(1)
+    rows = re.findall(rf'<tr data-group="{groups}".*?</tr>', report, re.DOTALL)
+    assert len(rows) == 10
+    assert all("results/runs/interpolation/boston/" in row and "record.json" in row for row in rows)
+
+
+def test_failures_and_damaged_records_are_listed_with_their_reasons(report):
+    rows = [row for row in tables_in(report)["run-list"] if "failed" in row]
+    assert len(rows) == 1
+    assert "a toy reason" in rows[0]
+    assert "broken/record.json is truncated or damaged" in report
+
+
+def test_comparison_shows_the_published_value(report):
+    rows = tables_in(report)["Ours and published"]
+    assert any(row[:3] == ["boston", "sgp L1", "tll"] and row[4] == "-2.58 (0.10)" for row in rows)
+
+
+def test_statistics_of_incomplete_tables_are_refused_in_words(report):
+    assert re.search(r"No statistics of tll: .*missing", report)
+
+
+def test_a_complete_table_has_statistics(toy, results, tmp_path):
+    for sweep in items.load("hernandez2018_table521").sweeps:
+        for k, one in enumerate(sweep.combinations(("method", "method.num_layers", "dataset", "split"))):
+            who = {"method": one["method"], "num_layers": int(one["method.num_layers"]), "dataset": one["dataset"]}
+            toy({"tll": -k / 10, "rmse": k / 10}, split=int(one["split"]), protocol="hernandez2018", **who)
+    found = tables_in(write_report(results, tmp_path / "report.html").read_text())
+    assert found["Mean ranks, tll (1 is best)"][1] == ["MF L2", "1.00"]
+    assert found["Probability of improvement, rmse"][1][2:] == ["1.00", "1.00", "1.00"]
+
+
+def test_an_empty_folder_is_refused(results, capsys):
+    with pytest.raises(Refused, match="holds no records"):
+        write_report(results, results / "report.html")
+    assert main(["report", str(results)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: the page is not opened in a browser")
+def test_a_browser_shows_and_sorts_the_table(report, tmp_path):
+    click = "<script>document.querySelectorAll('table')[0].querySelectorAll('th button')[0].click()</script></body>"
+    page = tmp_path / "clicked.html"
+    page.write_text(report.replace("</body>", click))
+    call = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()]
+    shown = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True).stdout
+    heading, *rows = tables_in(shown)["tll"]
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+    assert dict(zip(heading, rows[0], strict=True))["star L3"] == "7/10"
+    assert any(EVIL in row for row in tables_in(shown)["run-list"])

@@ -1,0 +1,186 @@
+"""Runs what is missing, no more; and the command lines around it."""
+
+import pytest
+import toys
+from test_plan import SMALL, finish, planned
+from toys import write_toy
+
+from dgpbench import engine
+from dgpbench.cli import main
+from dgpbench.outcomes import Outcome
+from dgpbench.report.items import load
+from dgpbench.reproduce import reproduce
+
+TABLE1 = "lindinger2020_table1"
+
+
+class Engine:
+    """In place of the real engine: remembers what it was to run, and ends it with one status."""
+
+    def __init__(self, status: str = "done"):
+        self.status, self.runs = status, []
+
+    def __call__(self, runs, workers, report):
+        self.runs, self.workers = list(runs), workers
+        return [Outcome(self.status, None, "") for _ in runs]
+
+
+def carried_out(results, *, status="done", **options):
+    fake = Engine(status)
+    item = load(TABLE1, [*SMALL, f"results_dir={results}"])
+    return reproduce(item, say=lambda text: None, carry_out=fake, **options), fake.runs
+
+
+def test_only_what_is_missing_is_run(results):
+    runs = planned(results, *SMALL)
+    for run in runs[:4]:
+        finish(run)
+    done, ran = carried_out(results)
+    assert ran == [(*run.overrides, "plot=false") for run in runs[4:]]
+    assert done.exit_code() == 0
+
+
+def test_a_failed_run_stays_failed_until_it_is_asked_for(results):
+    runs = planned(results, *SMALL)
+    for run in runs[:5]:
+        finish(run)
+    finish(runs[5], "diverged")
+    done, ran = carried_out(results)
+    assert ran == []
+    assert done.kept_failures == 1
+    assert done.exit_code() == 1
+    done, ran = carried_out(results, retry_failed=True)
+    assert len(ran) == 1
+    assert done.exit_code() == 0
+
+
+@pytest.mark.parametrize(("status", "code"), [("done", 0), ("failed", 1), ("timeout", 1), ("refused", 2)])
+def test_exit_codes(results, status, code):
+    assert carried_out(results, status=status)[0].exit_code() == code
+
+
+def test_the_engine_turns_a_refusal_into_an_outcome():
+    (outcome,) = engine.engine([("method=star", "method.num_layers=0")], workers=1)
+    assert outcome.status == "refused"
+    assert "method.num_layers=0 cannot be used" in outcome.message
+
+
+def test_a_killed_worker_costs_one_run(monkeypatch):
+    monkeypatch.setattr(engine, "one_run", toys.kill_or_finish)
+    told = []
+    runs = [(f"split={split}",) for split in range(4)]
+    outcomes = engine.engine(runs, 2, lambda number, run, outcome: told.append((run, outcome.status)))
+    assert dict(told) == {runs[0]: "failed", runs[1]: "failed", runs[2]: "done", runs[3]: "done"}
+    messages = " ".join(outcome.message for outcome in outcomes)
+    assert "killed" in messages
+    assert "a toy error" in messages
+
+
+# Command lines --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(results):
+    for method, layers in (("sgp", 1), ("mf", 2), ("mf", 3)):
+        for split in range(2):
+            write_toy(
+                results, {"tll": -2.5 + 0.1 * split}, method=method, num_layers=layers, split=split, budget="smoke"
+            )
+    return f"results_dir={results}"
+
+
+def call(*arguments: str) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def test_overrides_stand_before_and_after_options(stored, capsys):
+    assert call("table", TABLE1, *SMALL, "--format", "csv", stored) == 0
+    before = capsys.readouterr().out
+    assert call("table", TABLE1, "--format=csv", stored, *SMALL) == 0
+    assert capsys.readouterr().out == before
+    assert before.count("\n") == 4
+
+
+def test_unknown_options_are_refused(capsys):
+    assert call("table", TABLE1, "--wrong") == 2
+    assert call("cite", "star", "a=b") == 2
+    assert call("plan", TABLE1, "dataset=nonsense") == 2
+    assert call("reproduce", TABLE1, "--workers", "0") == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 4
+    assert all(line.startswith("dgpbench: ") for line in errors)
+
+
+def test_reproduce_renders_what_there_is(stored, results, capsys):
+    for run in planned(results, *SMALL):
+        finish(run)
+    assert call("reproduce", TABLE1, *SMALL, stored) == 0
+    output = capsys.readouterr().out
+    assert "| boston " in output
+    assert "judged cells" in output
+
+
+def test_plan_prints_the_matrix(stored, capsys):
+    assert call("plan", TABLE1, *SMALL, stored) == 0
+    assert "sgp L1" in capsys.readouterr().out
+
+
+def test_all_tables_that_have_records_are_written(stored, tmp_path, capsys):
+    assert call("table", "all", "budget=smoke", stored, "--output", tmp_path / "tables") == 0
+    assert [path.name for path in (tmp_path / "tables").iterdir()] == [f"{TABLE1}-smoke.md"]
+    assert "lindinger2020_tables3: no records of budget smoke" in capsys.readouterr().out
+
+
+def reference(stored, tmp_path):
+    path = tmp_path / "reference.csv"
+    assert call("table", TABLE1, *SMALL, stored, "--format", "csv", "--output", path) == 0
+    return path
+
+
+def test_check_passes_where_nothing_moved(stored, tmp_path):
+    path = reference(stored, tmp_path)
+    assert call("check", TABLE1, *SMALL, stored, "--tolerance", "1e-9", "--reference", path) == 0
+
+
+@pytest.mark.parametrize(("moved", "code"), [(0.05, 0), (-0.5, 1), (0.5, 1)])
+def test_check_fails_where_a_number_moved(results, stored, tmp_path, moved, code):
+    path = reference(stored, tmp_path)
+    write_toy(results, {"tll": -2.5 + moved}, method="mf", num_layers=2, split=0, budget="smoke")
+    assert call("check", TABLE1, *SMALL, stored, "--tolerance", "0.1", "--reference", path) == code
+
+
+def test_check_fails_where_a_split_is_missing(results, stored, tmp_path):
+    path = reference(stored, tmp_path)
+    write_toy(results, status="failed", method="mf", num_layers=2, split=0, budget="smoke")
+    assert call("check", TABLE1, *SMALL, stored, "--tolerance", "9", "--reference", path) == 1
+
+
+def test_check_refuses_what_is_no_reference(stored, tmp_path, capsys):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    for name in ("absent.csv", "empty.csv", "other.csv"):
+        assert call("check", TABLE1, *SMALL, stored, "--tolerance", "1", "--reference", tmp_path / name) == 2
+    path = reference(stored, tmp_path)
+    assert call("check", TABLE1, stored, "--tolerance", "1", "--reference", path) == 2  # of budget smoke
+    assert call("check", TABLE1, *SMALL, stored, "--tolerance", "nan", "--reference", path) == 2
+
+
+def test_cite_knows_methods_and_data_sets(capsys):
+    assert call("cite", "star") == 0
+    assert "Lindinger" in capsys.readouterr().out
+    assert call("cite", "boston") == 0
+    assert "Licence: " in capsys.readouterr().out
+    assert call("cite", "stat") == 2
+    assert "did you mean star?" in capsys.readouterr().err
+
+
+def test_verify_moves_damaged_runs_away(results, stored, capsys):
+    assert call("results", "verify", results) == 0
+    (damaged,) = [path for path in results.rglob("record.json") if "sgp-L1" in str(path) and "split0" in str(path)]
+    damaged.write_text("{")
+    assert call("results", "verify", results) == 1
+    assert call("results", "verify", results, "--quarantine") == 1
+    assert "truncated or damaged" in capsys.readouterr().out
+    assert len(list((results / "quarantine").rglob("record.json"))) == 1
+    assert call("results", "verify", results) == 0
+    assert call("results", "verify", results / "absent") == 2

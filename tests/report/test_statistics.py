@@ -1,0 +1,138 @@
+"""Statistics against values computed by hand or printed in the papers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dgpbench.errors import Refused
+from dgpbench.report import statistics
+
+
+def losses(values, methods="abc") -> pd.DataFrame:
+    """Blocks (data set k, split 0) from rows of losses."""
+    index = pd.MultiIndex.from_tuples([(f"d{k}", 0) for k in range(len(values))], names=["dataset", "split"])
+    return pd.DataFrame(values, index=index, columns=list(methods))
+
+
+def by_split(a, b, dataset="d") -> pd.DataFrame:
+    index = pd.MultiIndex.from_tuples([(dataset, k) for k in range(len(a))], names=["dataset", "split"])
+    return pd.DataFrame({"a": a, "b": b}, index=index)
+
+
+def test_critical_difference_is_the_one_in_demsars_example():
+    assert statistics.critical_difference(4, 14) == pytest.approx(1.2536, abs=5e-5)
+
+
+@pytest.mark.parametrize(("k", "q"), [(2, 1.960), (5, 2.728), (10, 3.164)])
+def test_critical_values_are_those_of_demsars_table_5(k, q):
+    assert statistics.critical_difference(k, 6) / np.sqrt(k * (k + 1) / 36) == pytest.approx(q, abs=1e-3)
+
+
+def test_ranks_share_ties():
+    table = losses([[1.0, 2.0, 2.0], [3.0, 1.0, 2.0]])
+    assert statistics.ranks(table).to_numpy().tolist() == [[1, 2.5, 2.5], [3, 1, 2]]
+    assert statistics.mean_ranks(table).tolist() == [2.0, 1.75, 2.25]
+
+
+def test_friedman_by_hand():
+    # 12 / (N k (k + 1)) sum R_j^2 - 3 N (k + 1) with rank sums 4, 8, 12 over N = 4 blocks: 12/48 * 224 - 48 = 8.
+    test = statistics.friedman(losses([[1.0, 2.0, 3.0]] * 4))
+    assert test.statistic == pytest.approx(8.0)
+    assert test.p_value == pytest.approx(np.exp(-4.0))  # chi-squared with 2 degrees of freedom
+    assert test.mean_ranks.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_friedman_of_methods_that_are_all_alike_finds_nothing():
+    assert statistics.friedman(losses([[1.0, 1.0, 1.0]] * 3)).p_value == 1.0
+
+
+def test_nemenyi_p_value_is_the_level_at_the_critical_difference():
+    table = losses(np.random.default_rng(0).normal(size=(6, 4)), "abcd")
+    average, p = statistics.mean_ranks(table), statistics.nemenyi(table)
+    level = p.loc["a", "b"]
+    assert statistics.critical_difference(4, 6, level) == pytest.approx(abs(average["a"] - average["b"]), abs=1e-6)
+
+
+def test_cliques_overlap():
+    average = pd.Series({"c": 3.4, "a": 1.0, "b": 2.2})
+    assert statistics.cliques(average, 1.3) == [["a", "b"], ["b", "c"]]
+    assert statistics.cliques(average, 0.1) == []
+
+
+def test_wilcoxon_by_hand_and_holm_over_the_pairs():
+    # Eight differences of one sign: the exact two-sided p is 2 / 2^8. Holm multiplies the least of three by three.
+    steps = np.arange(1.0, 9.0)
+    table = losses(np.stack([0 * steps, steps, 0.3 + steps * np.where(steps % 2, 1, 1.01)], axis=1))
+    found = statistics.wilcoxon_holm(table)
+    assert found["p_value"].tolist() == pytest.approx([2 / 2**8] * 3)
+    assert found["p_holm"].tolist() == pytest.approx([3 * 2 / 2**8] * 3)
+    assert found["differs"].all()
+    assert (found["median_difference"] < 0).all()
+
+
+def test_wilcoxon_of_equal_losses_is_one():
+    assert statistics.wilcoxon_holm(losses([[1.0, 1.0]] * 5, "ab"))["p_value"].tolist() == [1.0]
+
+
+def test_probability_of_improvement_counts_splits_and_halves_ties():
+    share, low, high = statistics.probability_of_improvement(by_split([1.0, 1.0, 3.0, 2.0], [2.0, 2.0, 1.0, 2.0]), "a", "b")
+    assert share == pytest.approx(2.5 / 4)
+    assert low <= share <= high
+
+
+def test_probability_of_improvement_weighs_data_sets_alike():
+    many, few = by_split([1.0] * 8, [2.0] * 8, "many"), by_split([2.0] * 2, [1.0] * 2, "few")
+    assert statistics.probability_of_improvement(pd.concat([many, few]), "a", "b") == (0.5, 0.5, 0.5)
+
+
+def test_bootstrap_interval_is_that_of_the_binomial_and_depends_on_the_pair_alone():
+    rng = np.random.default_rng(1)
+    table = by_split(rng.normal(size=100), rng.normal(size=100) + 0.5)
+    share, low, high = statistics.probability_of_improvement(table, "a", "b")
+    width = 2 * 1.96 * np.sqrt(share * (1 - share) / 100)
+    assert high - low == pytest.approx(width, rel=0.15)
+    again = table.assign(c=0.0)[["c", "b", "a"]].sample(frac=1, random_state=0).sort_index()
+    assert statistics.probability_of_improvement(again, "a", "b") == (share, low, high)
+
+
+def test_means_over_splits_are_the_blocks_of_tests_across_data_sets():
+    table = pd.concat([by_split([1.0, 3.0], [5.0, 5.0], "x"), by_split([2.0, 2.0], [1.0, 1.0], "y")])
+    assert statistics.by_dataset(table).to_dict("list") == {"a": [2.0, 2.0], "b": [5.0, 1.0]}
+
+
+def runs() -> pd.DataFrame:
+    rows = [(d, s, m, 1.0) for d in ("x", "y") for s in range(2) for m in ("b", "a")]
+    return pd.DataFrame(rows, columns=["dataset", "split", "method", "loss"])
+
+
+def test_pairing_keeps_the_order_of_the_methods():
+    assert statistics.paired_losses(runs()).columns.tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("function", [statistics.ranks, statistics.friedman, statistics.nemenyi, statistics.wilcoxon_holm,
+                                      statistics.by_dataset, lambda t: statistics.probability_of_improvement(t, "a", "b")])  # fmt: skip
+@pytest.mark.parametrize("hole", [np.nan, np.inf])
+def test_an_incomplete_block_is_refused_by_name(function, hole):
+    table = losses([[1.0, 2.0, 3.0], [1.0, hole, 2.0], [3.0, 2.0, 1.0]])
+    with pytest.raises(Refused, match="b on d1 split 0"):
+        function(table)
+
+
+def test_a_missing_run_is_refused_when_pairing():
+    with pytest.raises(Refused, match=r"1 of 8 scores are missing, the first of them a on y split 1"):
+        statistics.paired_losses(runs().iloc[:-1])
+
+
+def test_two_scores_in_one_cell_are_refused():
+    with pytest.raises(Refused, match="more than one score"):
+        statistics.paired_losses(pd.concat([runs(), runs().iloc[:1]]))
+
+
+def test_friedman_of_two_methods_is_refused():
+    with pytest.raises(Refused, match="three methods"):
+        statistics.friedman(losses([[1.0, 2.0]] * 3, "ab"))
+
+
+def test_nothing_is_refused():
+    with pytest.raises(Refused, match="nothing to compare"):
+        statistics.paired_losses(runs().iloc[:0])
