@@ -7,7 +7,7 @@ Exit codes: 0 done or skipped; 1 a run failed, diverged or timed out; 2 refused 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NoReturn
 
@@ -34,6 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dgpbench {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     commands.add_parser("run", help="train and score: dgpbench run method=star dataset=kin8nm", add_help=False)
+    commands.add_parser("validate", help="check what `run` would be given, and run nothing", add_help=False)
 
     listing = commands.add_parser(
         "list", help="what there is: methods, datasets, tasks, protocols, budgets, experiments"
@@ -50,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_data(commands)
     _add_items(commands)
     _add_results(commands)
+    _add_bench(commands)
     _add_report(commands)
     cite = commands.add_parser("cite", help="whom to cite for a method or a data set, and its licence")
     cite.add_argument("name", metavar="METHOD|DATASET")
@@ -88,6 +90,7 @@ def _add_items(commands) -> None:
     parsers["plan"].add_argument("--json", action="store_true", help="print JSON")
     parsers["reproduce"].add_argument("--retry-failed", action="store_true", help="run failed runs again")
     parsers["reproduce"].add_argument("--workers", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
+    _add_engine(parsers["reproduce"])
     for name in ("table", "compare"):
         parsers[name].add_argument("--format", choices=("md", "tex", "csv", "html"), default="md")
         parsers[name].add_argument("--output", metavar="FILE", help="where it goes (default: standard output)")
@@ -112,6 +115,25 @@ def _add_report(commands) -> None:
         "results_dir", nargs="?", default="results", help="the folder that holds runs/ (default: results)"
     )
     report.add_argument("--output", metavar="FILE", help="where it goes (default: report.html in that folder)")
+
+
+def _add_engine(reproduce) -> None:
+    reproduce.add_argument("--engine", choices=("local", "slurm"), default="local", help="where runs go (default: here)")
+    reproduce.add_argument("--launcher", metavar="FILE", help="slurm: your site's settings, as in conf/launcher/slurm.yaml")
+    reproduce.add_argument("--wait", action="store_true", help="slurm: come back when the jobs have ended")
+
+
+def _add_bench(commands) -> None:
+    bench = commands.add_parser("bench", help="milliseconds per gradient step, beside a counted floor and beside peers")
+    actions = bench.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    texts = {
+        "steps": "our methods: dgpbench bench steps methods=mf,star,fc M=128,64,256 --output steps.csv",
+        "peers": "mean field beside GPflux and GPyTorch, where they are installed",
+    }
+    for name, text in texts.items():
+        action = actions.add_parser(name, help=text, description=text)
+        action.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="sizes and settings; a wrong one lists them")
+        action.add_argument("--output", metavar="FILE", help="a CSV file (default: standard output)")
 
 
 def _add_results(commands) -> None:
@@ -146,14 +168,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    if arguments[:1] == ["run"]:
-        from dgpbench.commands.run import run
-
-        return run(arguments[1:])
+    if arguments[:1] in (["run"], ["validate"]):
+        return _command(arguments[0])(arguments[1:])
     options = _parse(arguments)
-    name = {"list": "listing"}.get(options.command, options.command)
-    command = getattr(import_module(f"dgpbench.commands.{name}"), name)
-    return command(options)
+    return _command({"list": "listing"}.get(options.command, options.command))(options)
+
+
+def _command(name: str) -> Callable[..., int]:
+    return getattr(import_module(f"dgpbench.commands.{name}"), name)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -4,12 +4,16 @@ A run is a list of overrides; it ends as an ``Outcome`` and never raises. Tensor
 so workers are renewed after ``MAX_TASKS`` runs; a worker that is killed costs the run it had, and no other.
 """
 
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+from dgpbench import interrupts, watchdog
 from dgpbench.outcomes import Outcome
 
 MAX_TASKS = 20
+STEP_SECONDS = 30.0  # that a worker may take to reach the end of its step
 Overrides = tuple[str, ...]
 Report = Callable[[int, Overrides, Outcome], None]
 
@@ -38,6 +42,15 @@ def one_run(overrides: Overrides) -> Outcome:
         return Outcome("refused", None, f"dgpbench: {refusal}")
 
 
+def _in_worker(overrides: Overrides) -> Outcome:
+    """One run in a worker, which SIGTERM ends with a checkpoint; Ctrl-C is the parent's, which then sends SIGTERM."""
+    with interrupts.handled([signal.SIGTERM]):
+        try:
+            return one_run(overrides)
+        except KeyboardInterrupt:
+            os._exit(interrupts.EXIT_CODES["SIGTERM"])  # no next run
+
+
 def _here(runs: Sequence[Overrides]) -> Iterator[tuple[Overrides, Outcome]]:
     for run in runs:
         yield run, one_run(run)
@@ -46,19 +59,42 @@ def _here(runs: Sequence[Overrides]) -> Iterator[tuple[Overrides, Outcome]]:
 def _in_workers(runs: Sequence[Overrides], workers: int) -> Iterator[tuple[Overrides, Outcome]]:
     """Runs in a pool; processes are spawned, since a forked TensorFlow does not work."""
     from concurrent.futures import as_completed
-    from multiprocessing import get_context
+    from multiprocessing import active_children, get_context
 
     from pebble import ProcessPool
 
+    others = set(active_children())
     pool = ProcessPool(max_workers=workers, max_tasks=MAX_TASKS, context=get_context("spawn"))
     try:
-        futures = {pool.schedule(one_run, args=((*run, "progress=false"),)): run for run in runs}
+        futures = {
+            pool.schedule(_in_worker, args=((*run, "progress=false"),), timeout=_limit(run)): run for run in runs
+        }
         for future in as_completed(futures):
             yield futures[future], _outcome(future)
         pool.close()
     finally:
         pool.stop()
+        _end_workers(others)
         pool.join()
+
+
+def _limit(run: Overrides) -> float | None:
+    """Seconds after which a worker is killed that neither its clock nor its watchdog could end."""
+    minutes = [text.partition("=")[2] for text in run if text.startswith("timeout_minutes=")]
+    if not minutes or minutes[-1] == "null":
+        return None
+    return 60 * float(minutes[-1]) + 3 * watchdog.GRACE_SECONDS
+
+
+def _end_workers(others: set) -> None:
+    """Ask every worker to stop, at the end of its step and with a checkpoint, and wait: the pool itself waits 3 s."""
+    from multiprocessing import active_children
+
+    workers = set(active_children()) - others
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join(STEP_SECONDS)
 
 
 def _outcome(future) -> Outcome:
@@ -68,7 +104,11 @@ def _outcome(future) -> Outcome:
     try:
         return future.result()
     except ProcessExpired as death:
+        if death.exitcode == watchdog.EXIT_CODE:
+            return Outcome("timeout", None, watchdog.HUNG)
         return Outcome("failed", None, f"the worker was killed (exit code {death.exitcode}); the next call tries again")
+    except TimeoutError:
+        return Outcome("timeout", None, f"{watchdog.HUNG}, from outside and without a record")
     except Exception as problem:
         return Outcome("failed", None, f"{type(problem).__name__}: {problem}")
 

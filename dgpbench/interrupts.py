@@ -4,7 +4,7 @@ A second signal never waits.
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 _NAMES = {signal.SIGINT: "SIGINT", signal.SIGTERM: "SIGTERM"}
@@ -25,11 +25,11 @@ def _handle(number: int, _frame) -> None:
 
 
 @contextmanager
-def handled() -> Iterator[None]:
-    """Turn both signals into KeyboardInterrupt with the signal's name, for as long as the block lasts."""
+def handled(numbers: Iterable[signal.Signals] = tuple(_NAMES)) -> Iterator[None]:
+    """Turn the signals into KeyboardInterrupt with the signal's name, for as long as the block lasts."""
     before = {}
     try:
-        before = {number: signal.signal(number, _handle) for number in _NAMES}
+        before = {number: signal.signal(number, _handle) for number in numbers}
     except ValueError:
         pass  # not the main thread: signals are somebody else's
     try:

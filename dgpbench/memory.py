@@ -37,8 +37,8 @@ def estimate(config: dict[str, Any], num_rows: int, num_features: int, num_test_
     M, S = method.get("num_inducing", 1), config["prediction"].get("num_samples", 1)
     rows = min(training.get("batch_size") or num_rows, num_rows) * (training.get("num_samples") or 1)
     needs = {
-        "the posterior (method.num_inducing, method.width, method.num_layers)": OPTIMISER_COPIES * itemsize * M**2 * _blocks(method, widths),
-        "the paths of a batch (training.batch_size, training.num_samples, method.num_inducing)": (
+        "q (method.num_inducing, method.width)": OPTIMISER_COPIES * itemsize * M**2 * _blocks(method, widths),
+        "a batch (training.batch_size, training.num_samples, method.num_inducing)": (
             KEPT_FOR_GRADIENTS * itemsize * len(widths) * M * rows
         ),
         "the predictions (prediction.num_samples)": 2 * 8 * S * num_test_rows,
@@ -49,15 +49,19 @@ def estimate(config: dict[str, Any], num_rows: int, num_features: int, num_test_
 
 
 def _blocks(method: dict[str, Any], widths: tuple[int, ...]) -> int:
-    """M x M blocks of the posterior: one for each GP, or those of the structure."""
-    from dgpbench.gp.structures import STRUCTURES
-
-    name = method.get("structure", "mean_field")
-    if name == "custom":
-        return sum(widths)
-    if name == "fully_coupled":  # counted, not listed: the list itself can be long
-        return sum(widths) * (sum(widths) + 1) // 2
-    return sum(widths) + sum(len(pairs) for pairs in STRUCTURES[name](widths).couplings.values())
+    """M x M blocks of C, counted and not listed; where q has none, k(Z, Z) of each layer."""
+    if "structure" not in method:
+        return len(widths)
+    hidden, width, nodes = len(widths) - 1, widths[0], sum(widths)
+    stripes, arrow = width * hidden * (hidden - 1) // 2, width * hidden
+    coupled = {
+        "stripes": stripes,
+        "arrow": arrow,
+        "star": stripes + arrow,
+        "chain": (width**2 * (hidden - 1) + width) * (hidden > 0),
+        "fully_coupled": nodes * (nodes - 1) // 2,
+    }
+    return nodes + coupled.get(method["structure"], 0)
 
 
 def available() -> int:

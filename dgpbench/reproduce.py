@@ -44,11 +44,11 @@ def reproduce(
     kept = sum(run.state == BROKEN for run in runs if run not in todo)
     say(f"{item.name}: {len(runs)} runs, {len(todo)} to do")
     ended = (
-        carry_out([_quietly(run.overrides) for run in todo], workers, engine.terminal_report(len(todo))) if todo else []
+        carry_out([quietly(run.overrides) for run in todo], workers, engine.terminal_report(len(todo))) if todo else []
     )
     return Reproduction(runs, ended, kept)
 
 
-def _quietly(overrides: tuple[str, ...]) -> tuple[str, ...]:
+def quietly(overrides: tuple[str, ...]) -> tuple[str, ...]:
     """Without a picture of each single run, unless it was asked for."""
     return overrides if any(text.startswith("plot=") for text in overrides) else (*overrides, "plot=false")

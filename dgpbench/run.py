@@ -234,9 +234,11 @@ def _retrying(config: dict[str, Any], problem: Problem, directory: Path, results
     :raises Diverged: as the last attempt did
     """
     method, begin = _sized(config["method"], problem.train), time.perf_counter()
+    training = configuration.with_iterations(config["training"], len(problem.train.X))
     while True:
         try:
-            return _fit_and_predict(config | {"method": method}, problem, directory, results, seeds, begin)
+            known = config | {"method": method, "training": training}
+            return _fit_and_predict(known, problem, directory, results, seeds, begin)
         except Diverged as ended:
             results.clock.checkpoints.clear()
             if "jitter" not in method or len(results.retries) == MAX_RETRIES:

@@ -14,6 +14,10 @@ def reproduce(options: Namespace) -> int:
     if options.workers < 1:
         raise Refused(f"--workers {options.workers} cannot be used; it takes a whole number of at least 1")
     item = load(options.item, options.overrides)
+    if options.engine == "slurm":
+        return _on_cluster(item, options)
+    if options.wait or options.launcher:
+        raise Refused("--wait and --launcher belong to --engine slurm; without it the runs are carried out here")
     done = reproducing.reproduce(item, retry_failed=options.retry_failed, workers=options.workers, say=_say)
     if done.ended:
         _say(f"{len(done.ended)} runs: {outcomes.summary(done.ended)}")
@@ -21,6 +25,22 @@ def reproduce(options: Namespace) -> int:
         _say(f"{done.kept_failures} earlier runs failed and were left alone; --retry-failed runs them again")
     _render(item, options)
     return done.exit_code()
+
+
+def _on_cluster(item: Item, options: Namespace) -> int:
+    """Submit what no record and no queued job has, then render what there is; 1 where runs failed or are in conflict."""
+    from dgpbench import plan, slurm
+
+    launcher = slurm.read_launcher(options.launcher)
+    wanted = (plan.MISSING, plan.BROKEN) if options.retry_failed else (plan.MISSING,)
+    todo = [run for run in plan.plan(item) if run.state in wanted]
+    if todo:
+        quietly = lambda run: reproducing.quietly(run.overrides)  # noqa: E731
+        slurm.carry_out(todo, quietly, launcher, item.results_dir, _say, waiting=options.wait)
+    counts = plan.count(plan.plan(item))
+    _say(f"{item.name}: " + ", ".join(f"{number} {state}" for state, number in counts.items() if number))
+    _render(item, options)
+    return int(counts[plan.BROKEN] + counts[plan.CONFLICT] > 0)
 
 
 def _say(text: str) -> None:

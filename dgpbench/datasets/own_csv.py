@@ -12,6 +12,7 @@ import numpy as np
 from dgpbench.datasets.archives import sha256_of
 from dgpbench.datasets.table import SourceFile, Table
 from dgpbench.errors import Refused
+from dgpbench.memory import available
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +58,7 @@ def separator_of(header: str) -> str:
 def _frame(path: Path, separator: str | None) -> "pd.DataFrame":
     import pandas as pd
 
+    _check_bytes(path)
     try:
         with path.open(encoding="utf-8-sig") as file:
             separator = separator or separator_of(file.readline())
@@ -77,6 +79,13 @@ def _frame(path: Path, separator: str | None) -> "pd.DataFrame":
         raise Refused(_no_table(path, separator, error)) from error
     frame.columns = [str(name).strip() for name in frame.columns]
     return frame
+
+
+def _check_bytes(path: Path) -> None:
+    """Refuse a file that could not be held in memory: a number takes about as much there as in text."""
+    size, free = path.stat().st_size if path.is_file() else 0, available()
+    if size > free:
+        raise Refused(f"{path} is {size / 2**30:,.1f} GiB large and {free / 2**30:,.1f} GiB of memory are free: take fewer rows")
 
 
 def _no_table(path: Path, separator: str | None, error: Exception) -> str:

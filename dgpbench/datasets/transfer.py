@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,14 @@ from dgpbench.datasets.cache import writing
 CONNECT_AND_READ_SECONDS = (10, 30)
 PAUSES_SECONDS = (0.5, 2.0)
 LARGE_BYTES = 1_000_000
+# No server can hold a run for ever or fill the disk: a body that drips is given up, as is one beyond any data set here.
+LEAST_BYTES_PER_SECOND = 1000
+DRIP_SECONDS = 60.0
+MAX_BYTES = 4 * 1024**3
+
+
+class TooLarge(Exception):
+    """A body beyond ``MAX_BYTES``."""
 
 
 class Unreachable(Exception):
@@ -27,6 +36,8 @@ def download(url: str, target: Path) -> None:
     for pause in (*PAUSES_SECONDS, None):
         try:
             return _fetch(url, target)
+        except TooLarge as error:
+            raise Unreachable(str(error)) from error
         except requests.RequestException as error:
             if pause is None or not _passing(error):
                 raise Unreachable(_words(error)) from error
@@ -38,13 +49,37 @@ def _fetch(url: str, target: Path) -> None:
 
     bar = _Bar(target.name)
     fetch = pooch.HTTPDownloader(
-        timeout=CONNECT_AND_READ_SECONDS, chunk_size=65536, progressbar=bar if sys.stderr.isatty() else False
+        timeout=CONNECT_AND_READ_SECONDS,
+        chunk_size=65536,
+        progressbar=bar if sys.stderr.isatty() else False,
+        hooks={"response": _watch},
     )
     try:
         with writing(target) as partial:
             fetch(url, str(partial), None)
     finally:
         bar.close()
+
+
+def _watch(response: Any, **_: Any) -> None:
+    """Have a body read as it arrives, with an eye on its rate and size; urllib3 alone waits for each chunk to fill."""
+    raw, begin = response.raw, time.monotonic()
+    if not hasattr(raw, "read1"):  # before urllib3 2.1: its own reading, whose time-out is between two packets
+        return
+
+    def stream(amount: int, decode_content: bool = True) -> Iterator[bytes]:
+        from urllib3.exceptions import ReadTimeoutError
+
+        size = 0
+        while data := raw.read1(amount, decode_content=decode_content):
+            size, seconds = size + len(data), time.monotonic() - begin
+            if size > MAX_BYTES:
+                raise TooLarge(f"more than {MAX_BYTES:,} bytes")
+            if seconds > DRIP_SECONDS and size < LEAST_BYTES_PER_SECOND * seconds:
+                raise ReadTimeoutError(None, response.url, "the body drips")  # type: ignore[arg-type]
+            yield data
+
+    raw.stream = stream
 
 
 def _passing(error: Exception) -> bool:
@@ -61,10 +96,13 @@ def _passing(error: Exception) -> bool:
 
 def _words(error: Exception) -> str:
     import requests
+    from urllib3.exceptions import ReadTimeoutError
 
     if isinstance(error, requests.HTTPError):
         return f"HTTP {error.response.status_code}"
     if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    if any(isinstance(each, ReadTimeoutError) for each in error.args):
         return "no answer in time"
     return "the body ended early" if isinstance(error, requests.exceptions.ChunkedEncodingError) else "no connection"
 

@@ -86,7 +86,10 @@ def _block_gram(C: tf.Tensor, n: int):
     @tf.custom_gradient
     def gram(C):
         M = tf.shape(C)[0] // n
-        columns = [tf.matmul(C[s * M :, : (s + 1) * M], C[s * M : (s + 1) * M, : (s + 1) * M], transpose_b=True) for s in range(n)]
+        columns = [
+            tf.matmul(C[s * M :, : (s + 1) * M], C[s * M : (s + 1) * M, : (s + 1) * M], transpose_b=True)
+            for s in range(n)
+        ]
 
         def gradient(*g):
             lower = tf.concat([_padded_column(g_s, s, M) for s, g_s in enumerate(g)], axis=1)

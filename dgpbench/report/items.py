@@ -1,8 +1,8 @@
 """What the papers show: one file of conf/experiment/ for each table or figure, narrowed by overrides.
 
-An item is a list of sub-sweeps, since few tables are a single product (sghmc has one to three layers where star has
-two and three), and of blocks to render. Overrides have Hydra's grammar: those that an item sweeps narrow it, the budget, the
-protocol and the seed are replaced, and any other setting is changed in every run.
+An item is a list of sub-sweeps, since few tables are a single product (sghmc has one to three layers where star
+has two and three), and of blocks to render. Overrides have Hydra's grammar: those that an item sweeps narrow it, the
+budget, the protocol and the seed are replaced, and any other setting is changed in every run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

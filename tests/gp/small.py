@@ -48,40 +48,59 @@ def embedded(q: Blocks, structure: Structure) -> Blocks:
     """The same posterior written in a larger structure, its extra blocks zero."""
     couplings = {}
     for key, pairs in structure.couplings.items():
-        old = dict(zip(q.structure.couplings.get(key, ()), tf.unstack(q.couplings[key]) if key in q.couplings else (), strict=True))
+        old = dict(
+            zip(
+                q.structure.couplings.get(key, ()),
+                tf.unstack(q.couplings[key]) if key in q.couplings else (),
+                strict=True,
+            )
+        )
         zero = tf.zeros_like(q.diagonal[0][0])
         couplings[key] = tf.stack([old.get(pair, zero) for pair in pairs])
     return Blocks(structure, q.means, q.diagonal, couplings)
 
 
+def features_of_a_row(layer, Lk, h):
+    """a = Lk^{-1} k(Z, h), the residual variance and the mean at one input, from the formulas in NumPy."""
+    Z, scale = layer.Z.numpy(), layer.kernel.lengthscales.numpy()
+    variance, w = layer.kernel.variance.numpy(), layer.white_noise.numpy()
+    k = variance * np.exp(-0.5 * np.sum(((Z - h) / scale) ** 2, axis=1))
+    a = np.linalg.solve(Lk, k)
+    W = getattr(layer.mean_function, "A", None)
+    mean = np.zeros(layer.num_gps) if W is None else h @ W.numpy()
+    return a, variance + w - a @ a, mean
+
+
 def dense_moments(prior: DeepGP, q: Blocks, choleskys, X, paths_normals):
     """Theorem 1 written out with dense matrices, one row and one path at a time, in NumPy: slow and obvious."""
     m, S = (value.numpy() for value in q.dense())
-    widths, M = q.structure.widths, q.means[0].shape[-1]
-    num_paths, num_rows = paths_normals[0].shape[1:] if paths_normals else (1, len(X))
-    means, variances = np.zeros((num_paths, num_rows)), np.zeros((num_paths, num_rows))
-    for r in range(num_paths):
-        for b in range(num_rows):
-            H, f, prior_mean, projections, residuals = X[b], np.zeros(0), np.zeros(0), [], []
-            for index, layer in enumerate(prior.layers):
-                features = layer.features(tf.constant(H)[None, None], choleskys[index])
-                a, residual = features.A.numpy()[:, 0, 0], features.residual.numpy()[0, 0]
-                prior_mean = np.concatenate([prior_mean, features.mean.numpy()[:, 0, 0]])
-                projections += [a] * widths[index]
-                residuals += [residual] * widths[index]
-                P = np.zeros((len(projections), len(m)))
-                for node, vector in enumerate(projections):
-                    P[node, node * M : (node + 1) * M] = vector
-                mu, cov = prior_mean + P @ m, P @ S @ P.T + np.diag(residuals)
-                old = len(f)
-                jittered = cov[:old, :old] + layer.jitter * np.eye(old)
-                gain = np.linalg.solve(jittered, cov[:old, old:]).T if old else np.zeros((widths[index], 0))
-                mean = mu[old:] + gain @ (f - mu[:old])
-                variance = cov[old:, old:] - gain @ cov[:old, old:]
-                if index == len(widths) - 1:
-                    means[r, b], variances[r, b] = mean[0], variance[0, 0]
-                else:
-                    root = np.linalg.cholesky(variance + layer.jitter * np.eye(widths[index]))
-                    H = mean + root @ paths_normals[index].numpy()[:, r, b]
-                    f = np.concatenate([f, H])
+    shape = paths_normals[0].shape[1:] if paths_normals else (1, len(X))
+    means, variances = np.zeros(shape), np.zeros(shape)
+    factors = [Lk.numpy() for Lk in choleskys]
+    for r, b in np.ndindex(*shape):
+        noise = [normals.numpy()[:, r, b] for normals in paths_normals]
+        means[r, b], variances[r, b] = dense_row(prior, q.structure.widths, m, S, factors, X[b], noise)
     return means, variances
+
+
+def dense_row(prior, widths, m, S, factors, h, noise):
+    """The output's moments for one row along one path."""
+    M, f, mu, rows, residuals = len(factors[0]), np.zeros(0), np.zeros(0), [], []
+    for index, layer in enumerate(prior.layers):
+        a, residual, mean = features_of_a_row(layer, factors[index], h)
+        for t in range(widths[index]):
+            row = np.zeros(len(m))
+            row[len(rows) * M : (len(rows) + 1) * M] = a
+            mu = np.append(mu, mean[t] + row @ m)
+            rows.append(row)
+            residuals.append(residual)
+        P, old = np.array(rows), len(f)
+        covariance = P @ S @ P.T + np.diag(residuals)
+        gain = np.linalg.solve(covariance[:old, :old] + layer.jitter * np.eye(old), covariance[:old, old:]).T
+        conditional_mean = mu[old:] + gain @ (f - mu[:old])
+        conditional = covariance[old:, old:] - gain @ covariance[:old, old:]
+        if index == len(widths) - 1:
+            return conditional_mean[0], conditional[0, 0]
+        h = conditional_mean + np.linalg.cholesky(conditional + layer.jitter * np.eye(widths[index])) @ noise[index]
+        f = np.append(f, h)
+    raise ValueError("a deep GP has at least one layer")

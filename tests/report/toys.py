@@ -48,7 +48,7 @@ def toy_record(
         "reason": None if status == "done" else "a toy reason",
         "traceback": None,
         "identity": dict(identity),
-        "scores": dict(scores) if status == "done" else {},
+        "scores": dict(scores),
         "seconds": dict(seconds or {"tracing": 1.0, "training": 10.0, "prediction": 1.0, "total": 12.0}),
         "iterations": iterations,
         "notes": notes or [],
@@ -96,7 +96,8 @@ def write_toy(
     """Write one toy run; ``identity`` changes ``toy_identity``, ``record`` the other arguments of ``toy_record``."""
     who = toy_identity(**identity)
     directory = records.identity_directory(results, **who)
-    given = scores if scores is not None else {"tll": -2.5, "nlpp": 2.5, "rmse": 3.0}
+    usual = {"tll": -2.5, "nlpp": 2.5, "rmse": 3.0} if status == "done" else {}
+    given = usual if scores is None else scores
     made = toy_record(who, given, status=status, **(record or {}))
     records.write_run(directory, made, points, trace, posterior)
     return directory

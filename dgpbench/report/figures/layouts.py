@@ -37,11 +37,11 @@ def covariance(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Covariance of q after training; precision too at the depths in ``options.precision_layers`` (Figs. 1 and S8)."""
     deep = np.atleast_1d(item.options.get("precision_layers", []))
     panels = []
-    for title, run in sources.first_of_each(runs):
-        arrays = sources.posterior(run)
-        panels.append(Panel(title, posterior.covariance_heatmap, posteriors.covariance(arrays), SQUARE))
-        if run["num_layers"] in deep:
-            panels.append(Panel(title, posterior.precision_heatmap, posteriors.precision(arrays), SQUARE))
+    for (num_layers, _), rows in runs.groupby(["num_layers", "dataset"], sort=False):
+        found = [(title, sources.posterior(run)) for title, run in sources.first_of_each(rows)]
+        panels += [Panel(t, posterior.covariance_heatmap, posteriors.covariance(arrays), SQUARE) for t, arrays in found]
+        if num_layers in deep:
+            panels += [Panel(t, posterior.precision_heatmap, posteriors.precision(arrays), SQUARE) for t, arrays in found]
     return panels
 
 

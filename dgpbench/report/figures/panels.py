@@ -3,12 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
+from textwrap import fill
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from dgpbench.report.figures.style import house_style, plain
+
+LABEL_INCHES = 0.45  # tick labels and axis label below a panel
 
 
 @dataclass(frozen=True)
@@ -44,21 +48,34 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
 
 
 def _wrapped(title: str, inches: float) -> str:
-    from textwrap import fill
-
-    return fill(plain(title), max(30, int(inches * 12)))
+    """Each line of a title, broken where it would be wider than the page."""
+    return "\n".join(fill(line, max(30, int(inches * 11))) for line in plain(title).splitlines())
 
 
 def _share_legend(figure: Figure, axes: list[Axes]) -> None:
-    """One legend below all panels, where none covers data, unless the panels name different things."""
+    """Legends go below, where they cover no data: one for all panels, or each its own where they name different things."""
     legends = {ax: ax.get_legend() for ax in axes if ax.get_legend() is not None}
     labelled = {ax: ax.get_legend_handles_labels() for ax in legends}
+    for legend in legends.values():
+        legend.remove()
     if not labelled:
         return
     most = max(labelled.values(), key=lambda found: len(found[1]))
     if any(set(labels) - set(most[1]) for _, labels in labelled.values()):
+        for ax, found in labelled.items():
+            _legend_below(ax, *found)
         return
-    for legend in legends.values():
-        legend.remove()
-    fitting = max(1, int(figure.get_figwidth() / (0.55 + 0.065 * max(map(len, most[1])))))
-    figure.legend(*most, loc="outside lower center", ncols=min(fitting, len(most[1])))
+    figure.legend(*most, loc="outside lower center", ncols=_fitting(figure.get_figwidth(), most[1]))
+
+
+def _legend_below(ax: Axes, handles: list, labels: list[str]) -> None:
+    """A legend under the axes' own label."""
+    below = ax.transAxes + ScaledTranslation(0, -LABEL_INCHES, ax.figure.dpi_scale_trans)
+    inches = ax.figure.get_figwidth() / ax.get_gridspec().ncols
+    place = {"loc": "upper center", "bbox_to_anchor": (0.45, 0), "bbox_transform": below, "borderaxespad": 0}
+    ax.legend(handles, labels, ncols=_fitting(inches, labels), **place)
+
+
+def _fitting(inches: float, labels: list[str]) -> int:
+    """How many entries stand beside each other."""
+    return max(1, min(len(labels), int(inches / (0.55 + 0.065 * max(map(len, labels))))))

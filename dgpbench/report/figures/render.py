@@ -35,7 +35,7 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
         raise Refused(f"the runs of {item.name} that are done hold nothing that {name} draws")
     made = {name: page(_title(item, done), panels)}
     if name == "score_bars":
-        made |= {key: page(f"{item.title}: {key}", [panel], 1) for key, panel in rank_panels(item, done).items()}
+        made |= {key: page(_rank_title(item, key), [panel], 1) for key, panel in rank_panels(item, done).items()}
     return made
 
 
@@ -49,8 +49,14 @@ def done_runs(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _title(item: Item, done: pd.DataFrame) -> str:
     total = int(cells.wanted(item)["wanted"].sum())
-    state = f"{len(done)} of {total} runs" if len(done) < total else f"{total} runs"
-    return f"{item.title} ({item.protocol}, budget {item.budget}, {state})"
+    state = f"{len(done)} of {total} runs" if len(done) < total else f"{total} run{'s' * (total != 1)}"
+    return f"{item.title}\n{item.protocol}, budget {item.budget}, {state}"
+
+
+def _rank_title(item: Item, key: str) -> str:
+    what, _, metric = key.partition("_")
+    words = {"ranks": "critical differences of mean ranks", "improvement": "best mean rank against the others"}[what]
+    return f"{item.title}\n{words}, {metric}, {item.protocol}, budget {item.budget}"
 
 
 def losses(item: Item, done: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -19,9 +19,13 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     for place, (name, look, rows) in enumerate(entries(frame)):
         _dot(ax, place, rows.iloc[0], look)
         names.append(name)
+    even = {"tll_difference": 0.0, "win_frequency": 0.5}.get(frame["metric"].iloc[0])
+    if even is not None:
+        ax.axvline(even, color="0.4", linestyle="--", linewidth=1)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.margins(x=0.12)
+    ax.locator_params(axis="x", nbins=4)
     ax.set_ylabel("method, layers")
     ax.set_xlabel(axis_label(frame["metric"].iloc[0]))
     return ax

@@ -76,7 +76,8 @@ def timings(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 def _timing(run: pd.Series) -> dict[str, Any]:
     method = run["config"]["method"]
-    sizes = {"M": method["num_inducing"], "L": run["num_layers"], "tau": method["width"]}
+    given = {"M": method["num_inducing"], "L": run["num_layers"], "tau": method["width"]}
+    sizes = {size: pd.to_numeric(value, errors="coerce") for size, value in given.items()}  # a width may be the word 'inputs'
     return {"method": run["series"], **sizes, "ms_per_step": 1000 * run["seconds_training"] / run["iterations"]}
 
 

@@ -20,9 +20,14 @@ COLOURS = {
     "sghmc": "#CC79A7",
     "sgp": "#555555",
     "fc_mc": "#E69F00",
-    "aep": "#56B4E9",
+    "mf_r10": "#56B4E9",
+    "aep": "#009E73",
     "aepmcm": "#D55E00",
-    "sod": "#E69F00",
+    "aepmcm_r10": "#E69F00",
+    "sod": "#D55E00",
+    "sod_random": "#E69F00",
+    "sod_leverage": "#009E73",
+    "sod_dpp": "#000000",
     "mf_fixed_z": "#56B4E9",
     "stripes": "#E69F00",
     "arrow": "#CC79A7",
@@ -67,6 +72,8 @@ def look(method: str, num_layers: int) -> Look:
 
 def label(method: str, num_layers: int) -> str:
     """'STAR L3': how legends and axes name a method at a depth; mathematical signs in a name stay as they are."""
+    if "_vs_" in method:
+        return f"{' vs '.join(label(side, num_layers).rpartition(' ')[0] for side in method.split('_vs_'))} L{int(num_layers)}"
     names = {"fully_factorised": "factorised", "mf_fixed_z": "MF fixed Z", "fc_mc": "FC-MC"}
     return f"{names.get(method, plain(method).upper().replace('_', ' '))} L{int(num_layers)}"
 
@@ -86,10 +93,10 @@ def axis_label(metric: str) -> str:
     """'test log-likelihood (nats per row)': a score's axis, with its unit."""
     from dgpbench.metrics import METRICS
 
-    words = {"tll": "test log-likelihood", "nlpp": "negative log predictive probability", "rmse": "RMSE", "crps": "CRPS"}
+    words = {"tll": "test log-likelihood", "nlpp": "NLPP", "rmse": "RMSE", "crps": "CRPS"}
     if metric == "elbo":
         return ELBO_LABEL
-    special = {"win_frequency": "share of rows won", "tll_difference": "difference of test log-likelihood (nats per row)"}
+    special = {"win_frequency": "share of rows won", "tll_difference": "TLL difference (nats per row)"}
     if metric in special or metric not in METRICS:
         return special.get(metric, f"{metric.replace('_', ' ')} (s)")
     return f"{words.get(metric, metric.replace('_', ' '))} ({UNITS[METRICS[metric].unit]})"

@@ -28,7 +28,9 @@ def seconds_per_step(frame: pd.DataFrame, ax: Axes) -> Axes:
             ax.plot(rows["value"], theory, color=look.colour, linestyle="--", linewidth=0.8)
     _log_axes(frame, ax)
     ax.set_ylabel("time of a gradient step (s)")
-    ax.legend(title="dashed: theory")
+    if frame["exponent"].notna().any():
+        ax.plot([], [], color="0.4", linestyle="--", linewidth=0.8, label="slope in theory")
+    ax.legend()
     return ax
 
 

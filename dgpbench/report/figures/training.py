@@ -7,8 +7,8 @@ from dgpbench.report.figures.style import ELBO_LABEL, entries
 
 LABELS = {
     "elbo": ELBO_LABEL,
-    "validation_tll": "held-out log-likelihood (nats per row)",
-    "test_tll": "test log-likelihood (nats per row)",
+    "validation_tll": "held-out TLL (nats, standardised y)",
+    "test_tll": "test TLL (nats per row)",
     "test_rmse": "test RMSE (units of y)",
 }
 
