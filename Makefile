@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full tables figures lint lock clean
+.PHONY: help run test test-full test-faults tables figures lint lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -25,10 +25,13 @@ run: $(VENV)/.installed ## train STAR on boston in minutes; ARGS='dataset=... me
 	$(BIN)/dgpbench run method=star dataset=boston budget=laptop training.max_iterations=400 $(ARGS)
 
 test: $(VENV)/.installed-dev ## run the tests but for the long statistical ones
-	$(BIN)/python -m pytest -m "not full" -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not full and not faults" -n 2 --dist loadfile $(ARGS)
 
 test-full: $(VENV)/.installed-dev ## run every test, the long statistical ones too
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not faults" -n 2 --dist loadfile $(ARGS)
+
+test-faults: $(VENV)/.installed-dev ## run the fault table: kills, full disks, bad input; within 20 minutes
+	$(BIN)/python -m pytest tests/faults $(ARGS)
 
 tables: $(VENV)/.installed ## write every table that has records in results/ to results/tables; ARGS=budget=laptop
 	$(BIN)/dgpbench table all $(ARGS)

@@ -34,7 +34,7 @@ def median_filtered(x: np.ndarray, y: np.ndarray, share: float = 0.1) -> pd.Data
 
 
 def variance_along_distance(points: pd.DataFrame) -> pd.DataFrame:
-    """Predicted variance against distance to the nearest training row: columns distance, variance, method, num_layers."""
+    """Predicted variance against distance to training data: columns distance, variance, method, num_layers."""
     return _for_each(points, lambda rows: _filtered(rows["distance"], rows["variance"], "distance", "variance"))
 
 
@@ -72,7 +72,7 @@ def _histogram(pit: np.ndarray, bins: int) -> pd.DataFrame:
 
 
 def reliability(points: pd.DataFrame) -> pd.DataFrame:
-    """Share of targets inside the central p interval for p = 0.05, ..., 0.95: columns nominal, observed, method, num_layers."""
+    """Share of targets inside central intervals, 0.05 to 0.95: columns nominal, observed, method, num_layers."""
     return _for_each(points, lambda rows: _coverages(rows["pit"].to_numpy()))
 
 

@@ -51,13 +51,17 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path) -> str:
     rows = sections.run_rows(frame)
     for row in rows:
         row["link"] = quote(os.path.relpath(Path(row["path"], records.RECORD), folder or "."))
-    return _environment().get_template("report.html.j2").render(
-        items=items,
-        overview=sections.dataset_grids(frame),
-        runs=rows,
-        statuses=frame["status"].value_counts().to_dict(),
-        problems=problems,
-        version=__version__,
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            items=items,
+            overview=sections.dataset_grids(frame),
+            runs=rows,
+            statuses=frame["status"].value_counts().to_dict(),
+            problems=problems,
+            version=__version__,
+        )
     )
 
 
@@ -65,7 +69,11 @@ def _environment():
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 
@@ -74,11 +82,16 @@ def covered(frame: pd.DataFrame) -> list[tuple[str, str]]:
     done = frame[frame["status"] == "done"]
     budgets = [name for name in config.choices("budget") if name in set(done["budget"])]
     wanted = [(name, budget) for name in config.choices("experiment") for budget in budgets]
-    return [(name, budget) for name, budget in wanted if len(cells.select(load(name, [f"budget={budget}"]), done))]
+    return [(name, budget) for name, budget in wanted if len(cells.select(load(name, _given(budget)), done))]
+
+
+def _given(budget: str) -> list[str]:
+    """What narrows an item to a budget; the paper's own needs no word."""
+    return [] if budget == "paper" else [f"budget={budget}"]
 
 
 def _section(name: str, budget: str, frame: pd.DataFrame, results_dir: str, numbers) -> sections.Section:
-    given = [f"budget={budget}"]
+    given = _given(budget)
     item = replace(load(name, given), external=(f"results_dir={results_dir}",))
     section = sections.item_section(item, given, frame)
     try:
@@ -99,4 +112,4 @@ def svg(figure: Figure, prefix: str) -> str:
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
-    return Markup(text)  # noqa: S704  matplotlib has escaped what it wrote
+    return Markup(text)  # matplotlib has escaped what it wrote

@@ -16,7 +16,9 @@ def factor(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """
     count = sum(name.startswith("diagonal_") for name in arrays)
     if not count:
-        raise Refused("this run's posterior has no blocks; covariance pictures are for mf, star, fc and their relatives")
+        raise Refused(
+            "this run's posterior has no blocks; covariance pictures are for mf, star, fc and their relatives"
+        )
     widths = [len(arrays[f"diagonal_{layer}"]) for layer in range(1, count + 1)]
     M = arrays["diagonal_1"].shape[-1]
     first = np.concatenate([[0], np.cumsum(widths)])
@@ -65,7 +67,11 @@ def samples(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     if not kept:
         raise Refused("this run's posterior is not kept as samples; normality is studied for method=sghmc")
     flat = {int(name.split("_")[1]): values.reshape(len(values), -1) for name, values in kept.items()}
-    named = {f"{layer}.{column}": values[:, column] for layer, values in sorted(flat.items()) for column in range(values.shape[1])}
+    named = {
+        f"{layer}.{column}": values[:, column]
+        for layer, values in sorted(flat.items())
+        for column in range(values.shape[1])
+    }
     return pd.DataFrame(named)
 
 
@@ -77,6 +83,8 @@ def normality(draws: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     from scipy.stats import normaltest
 
     if len(draws) < 20:
-        raise Refused(f"a test of normality needs 20 samples, and the record keeps {len(draws)}; use prediction.num_samples=20 or more")
+        raise Refused(
+            f"a test of normality needs 20 samples, and the record keeps {len(draws)}; use prediction.num_samples=20"
+        )
     p_values = normaltest(draws.to_numpy(), axis=0).pvalue
     return pd.DataFrame({"output": draws.columns, "p_value": p_values, "bonferroni": alpha / draws.shape[1]})

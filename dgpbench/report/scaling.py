@@ -5,7 +5,7 @@ import pandas as pd
 from dgpbench.errors import Refused
 
 COLUMNS = ("method", "M", "L", "tau", "ms_per_step")
-# Exponents of the leading term of a step, N M^2 tau^a L^b (METHODS Sec. 2): the quadratic forms, whose number is that of
+# Exponents of the leading term of a step, N M^2 tau^a L^b: the quadratic forms, whose number is that of
 # the covariance blocks. In M all methods are quadratic until M^3 takes over.
 EXPONENTS = {
     "mf": {"M": 2, "L": 1, "tau": 1},
@@ -30,7 +30,9 @@ def along(bench: pd.DataFrame, size: str) -> pd.DataFrame:
     mean = fixed.groupby(["method", size], sort=False, as_index=False)["ms_per_step"].mean()
     mean = mean.rename(columns={size: "value"}).sort_values("value")
     exponents = [EXPONENTS.get(family(method), {}).get(size) for method in mean["method"]]
-    return mean.assign(num_layers=3, size=size, exponent=pd.array(exponents, dtype="Float64").to_numpy(float, na_value=float("nan")))
+    return mean.assign(
+        num_layers=3, size=size, exponent=pd.array(exponents, dtype="Float64").to_numpy(float, na_value=float("nan"))
+    )
 
 
 def family(method: str) -> str:

@@ -173,7 +173,8 @@ def _rank_grid(metric: str, paired: pd.DataFrame) -> Grid:
     try:
         test = statistics.friedman(across)
         note = (
-            f"Friedman over {test.num_blocks} data sets (means over splits): chi-squared {test.statistic:.2f}, p = {test.p_value:.2g}. "
+            f"Friedman over {test.num_blocks} data sets (means over splits): "
+            f"chi-squared {test.statistic:.2f}, p = {test.p_value:.2g}. "
             f"Nemenyi: mean ranks further apart than {test.critical_difference:.2f} differ at level {test.alpha:g}."
         )
     except Refused as refusal:
@@ -202,7 +203,7 @@ def _improvement_grid(metric: str, paired: pd.DataFrame) -> Grid:
         (name(row.method_a), name(row.method_b), *(number(value, 2) for value in (row.probability, row.low, row.high)))
         for row in table.itertuples(index=False)
     ]
-    note = f"Share of splits on which a beats b, averaged over data sets; {statistics.RESAMPLES} bootstrap resamples of the splits."
+    note = f"Share of splits on which a beats b, averaged over data sets; {statistics.RESAMPLES} bootstrap resamples."
     columns = ("method a", "method b", "probability", "95 % from", "to")
     return Grid(f"Probability of improvement, {metric}", columns, tuple(rows), (note,))
 
@@ -239,12 +240,24 @@ def _mean(values: pd.Series, wanted: int, group: str) -> Cell:
 
 def _units(scored: Iterable[str]) -> str:
     words = "; ".join(f"{name}: {tables.unit_of(name)}" for name in scored)
-    return f"Mean (standard error) over the splits that were begun, which need not be those that a paper asks for. {words}."
+    return f"Mean (standard error) over the splits that were begun; a paper may ask for more of them. {words}."
 
 
 def run_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The list of runs: identity, how each ended and why."""
-    keep = ["group", "task", "dataset", "method", "num_layers", "protocol", "budget", "split", "seed", "settings", "status"]
+    keep = [
+        "group",
+        "task",
+        "dataset",
+        "method",
+        "num_layers",
+        "protocol",
+        "budget",
+        "split",
+        "seed",
+        "settings",
+        "status",
+    ]
     rows = frame[keep].to_dict("records")
     for row, reason, path, seconds in zip(rows, frame["reason"], frame["path"], frame["seconds_total"], strict=True):
         row |= {"reason": reason if isinstance(reason, str) else "", "path": path, "seconds": seconds}

@@ -28,7 +28,9 @@ def paired_losses(frame: pd.DataFrame, value: str = "loss", method: str = "metho
     """
     twice = frame.duplicated([*BLOCK, method])
     if twice.any():
-        raise Refused(f"{_where(frame[twice].iloc[0], method)} has more than one score; narrow the comparison to one seed")
+        raise Refused(
+            f"{_where(frame[twice].iloc[0], method)} has more than one score; narrow the comparison to one seed"
+        )
     wide = frame.pivot(index=list(BLOCK), columns=method, values=value)
     wide = wide[list(dict.fromkeys(frame[method]))]
     return refuse_incomplete(wide)

@@ -66,7 +66,7 @@ def test_the_engine_turns_a_refusal_into_an_outcome():
 
 
 def test_a_killed_worker_costs_one_run(monkeypatch):
-    monkeypatch.setattr(engine, "one_run", toys.kill_or_finish)
+    monkeypatch.setattr(engine, "_in_worker", toys.kill_or_finish)  # spawned workers see no other patch
     told = []
     runs = [(f"split={split}",) for split in range(4)]
     outcomes = engine.engine(runs, 2, lambda number, run, outcome: told.append((run, outcome.status)))

@@ -75,7 +75,9 @@ def test_wilcoxon_of_equal_losses_is_one():
 
 
 def test_probability_of_improvement_counts_splits_and_halves_ties():
-    share, low, high = statistics.probability_of_improvement(by_split([1.0, 1.0, 3.0, 2.0], [2.0, 2.0, 1.0, 2.0]), "a", "b")
+    share, low, high = statistics.probability_of_improvement(
+        by_split([1.0, 1.0, 3.0, 2.0], [2.0, 2.0, 1.0, 2.0]), "a", "b"
+    )
     assert share == pytest.approx(2.5 / 4)
     assert low <= share <= high
 
@@ -109,8 +111,17 @@ def test_pairing_keeps_the_order_of_the_methods():
     assert statistics.paired_losses(runs()).columns.tolist() == ["b", "a"]
 
 
-@pytest.mark.parametrize("function", [statistics.ranks, statistics.friedman, statistics.nemenyi, statistics.wilcoxon_holm,
-                                      statistics.by_dataset, lambda t: statistics.probability_of_improvement(t, "a", "b")])  # fmt: skip
+COMPARISONS = {
+    "ranks": statistics.ranks,
+    "friedman": statistics.friedman,
+    "nemenyi": statistics.nemenyi,
+    "wilcoxon": statistics.wilcoxon_holm,
+    "means": statistics.by_dataset,
+    "improvement": lambda losses: statistics.probability_of_improvement(losses, "a", "b"),
+}
+
+
+@pytest.mark.parametrize("function", COMPARISONS.values(), ids=COMPARISONS)
 @pytest.mark.parametrize("hole", [np.nan, np.inf])
 def test_an_incomplete_block_is_refused_by_name(function, hole):
     table = losses([[1.0, 2.0, 3.0], [1.0, hole, 2.0], [3.0, 2.0, 1.0]])

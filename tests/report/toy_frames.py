@@ -51,7 +51,13 @@ def points(methods=(("sgp", 1), ("mf", 3), ("star", 3)), num_rows: int = 400) ->
         mean = rng.normal(size=num_rows) * 5
         from scipy.stats import norm
 
-        frame = {"y": mean + z * np.sqrt(variance), "mean": mean, "variance": variance, "distance": distance, "pit": norm.cdf(z)}
+        frame = {
+            "y": mean + z * np.sqrt(variance),
+            "mean": mean,
+            "variance": variance,
+            "distance": distance,
+            "pit": norm.cdf(z),
+        }
         parts.append(pd.DataFrame(frame).assign(method=method, num_layers=num_layers, log_density=norm.logpdf(z)))
     return pd.concat(parts, ignore_index=True)
 
@@ -62,8 +68,15 @@ def traces() -> pd.DataFrame:
     parts = []
     for method, rate in (("fc", 150.0), ("fc_mc", 300.0)):
         for split in range(2):
-            elbo = -500 - 4e4 * np.exp(-iteration / 20) - 400 * np.exp(-iteration / rate) + 5 * np.sin(iteration / 9 + split)
-            frame = pd.DataFrame({"iteration": iteration, "seconds": iteration * 0.02, "elbo": elbo, "test_tll": -3 + iteration / 1e3})
+            elbo = (
+                -500
+                - 4e4 * np.exp(-iteration / 20)
+                - 400 * np.exp(-iteration / rate)
+                + 5 * np.sin(iteration / 9 + split)
+            )
+            frame = pd.DataFrame(
+                {"iteration": iteration, "seconds": iteration * 0.02, "elbo": elbo, "test_tll": -3 + iteration / 1e3}
+            )
             parts.append(frame.assign(method=method, num_layers=3, split=split, run=f"{method}{split}"))
     return pd.concat(parts, ignore_index=True)
 
@@ -91,20 +104,30 @@ def bench() -> pd.DataFrame:
     """Timings as a benchmark's CSV has them."""
     rows = []
     for method, power in (("mf", 1), ("star", 1.2), ("fc", 2)):
-        for M, L, tau in [(m, 3, 5) for m in (32, 64, 128, 256)] + [(128, n, 5) for n in (2, 4, 5)] + [(128, 3, t) for t in (2, 8, 16)]:
+        for M, L, tau in (
+            [(m, 3, 5) for m in (32, 64, 128, 256)]
+            + [(128, n, 5) for n in (2, 4, 5)]
+            + [(128, 3, t) for t in (2, 8, 16)]
+        ):
             rows.append((method, M, L, tau, 2 + 1e-4 * M**2 * tau**power * L**power))
     return pd.DataFrame(rows, columns=list(scaling.COLUMNS))
 
 
 def ranking_frame() -> pd.DataFrame:
     """Mean ranks of six methods on eight data sets."""
-    frame = pd.DataFrame({"label": [f"{m.upper()} L{n}" for m, n in METHODS], "mean_rank": [5.1, 4.2, 3.9, 2.6, 2.2, 3.0]})
+    frame = pd.DataFrame(
+        {"label": [f"{m.upper()} L{n}" for m, n in METHODS], "mean_rank": [5.1, 4.2, 3.9, 2.6, 2.2, 3.0]}
+    )
     return frame.assign(critical_difference=2.67, num_blocks=8, alpha=0.05)
 
 
 def improvement_frame() -> pd.DataFrame:
     """Three pairs, one of them without any doubt."""
-    rows = [("STAR L3 beats MF L3", 0.81, 0.7, 0.9), ("STAR L3 beats SGP L1", 1.0, 1.0, 1.0), ("MF L3 beats SGP L1", 0.55, 0.4, 0.7)]
+    rows = [
+        ("STAR L3 beats MF L3", 0.81, 0.7, 0.9),
+        ("STAR L3 beats SGP L1", 1.0, 1.0, 1.0),
+        ("MF L3 beats SGP L1", 0.55, 0.4, 0.7),
+    ]
     return pd.DataFrame(rows, columns=["pair", "probability", "low", "high"])
 
 
@@ -133,14 +156,18 @@ def synthetic_points() -> pd.DataFrame:
     rng = np.random.default_rng(5)
     x = rng.uniform(-4, 4, 60)
     y = 7 * np.sin(x) + rng.normal(size=60)
-    return pd.DataFrame({"x": x, "y": y, "mean": 7 * np.sin(x), "variance": 1.0, "log_density": -0.9 - 0.5 * (y - 7 * np.sin(x)) ** 2})
+    return pd.DataFrame(
+        {"x": x, "y": y, "mean": 7 * np.sin(x), "variance": 1.0, "log_density": -0.9 - 0.5 * (y - 7 * np.sin(x)) ** 2}
+    )
 
 
 def synthetic_draws() -> pd.DataFrame:
     """Draws of two modes, and data."""
     rng = np.random.default_rng(6)
     x = np.tile(np.linspace(-2, 2, 50), 20)
-    drawn = pd.DataFrame({"x": x, "y": 10 * np.where(rng.random(1000) < 0.5, np.sin(x), np.cos(x)) + rng.normal(size=1000)})
+    drawn = pd.DataFrame(
+        {"x": x, "y": 10 * np.where(rng.random(1000) < 0.5, np.sin(x), np.cos(x)) + rng.normal(size=1000)}
+    )
     return pd.concat([drawn.assign(kind="sample"), drawn.iloc[::10].assign(kind="test data")], ignore_index=True)
 
 
@@ -156,11 +183,17 @@ FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], Axes], Callable[[], pd.D
     "sample_histogram": (posterior.sample_histogram, histogram),
     "normality_p_values": (posterior.normality_p_values, lambda: posteriors.normality(samples())),
     "elbo_against_seconds": (training.elbo_against_seconds, traces),
-    "training_curves": (training.training_curves, lambda: traces().assign(value=traces()["test_tll"], quantity="test_tll")),
+    "training_curves": (
+        training.training_curves,
+        lambda: traces().assign(value=traces()["test_tll"], quantity="test_tll"),
+    ),
     "elbo_boxes": (scores.elbo_boxes, boxes),
     "score_bars": (scores.score_bars, score_cells),
     "score_against_seconds": (scores.score_against_seconds, runs_in_time),
-    "variance_against_distance": (calibration.variance_against_distance, lambda: numbers.variance_along_distance(points())),
+    "variance_against_distance": (
+        calibration.variance_against_distance,
+        lambda: numbers.variance_along_distance(points()),
+    ),
     "error_against_variance": (calibration.error_against_variance, lambda: numbers.error_along_variance(points())),
     "pit_histogram": (calibration.pit_histogram, lambda: numbers.pit_density(points())),
     "reliability_diagram": (calibration.reliability_diagram, lambda: numbers.reliability(points())),

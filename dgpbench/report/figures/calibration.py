@@ -14,7 +14,7 @@ def variance_against_distance(frame: pd.DataFrame, ax: Axes) -> Axes:
     for name, look, rows in entries(frame):
         ax.plot(rows["distance"], rows["variance"], label=name, **look.of_line())
     log_scale(ax, "y")
-    ax.set_xlabel("distance to the nearest training row (standard deviations)")
+    ax.set_xlabel("distance to training data (standard deviations)")
     ax.set_ylabel("predicted variance (squared units of y)")
     ax.legend()
     return ax

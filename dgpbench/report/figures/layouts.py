@@ -15,6 +15,7 @@ from dgpbench.report import calibration as numbers
 from dgpbench.report import cells, posteriors, scaling
 from dgpbench.report.figures import calibration, posterior, scores, sources, synthetic, timing, training
 from dgpbench.report.figures.panels import Panel
+from dgpbench.report.figures.style import label
 from dgpbench.report.items import Item
 
 Layout = Callable[[Item, pd.DataFrame], list[Panel]]
@@ -41,7 +42,9 @@ def covariance(item: Item, runs: pd.DataFrame) -> list[Panel]:
         found = [(title, sources.posterior(run)) for title, run in sources.first_of_each(rows)]
         panels += [Panel(t, posterior.covariance_heatmap, posteriors.covariance(arrays), SQUARE) for t, arrays in found]
         if num_layers in deep:
-            panels += [Panel(t, posterior.precision_heatmap, posteriors.precision(arrays), SQUARE) for t, arrays in found]
+            panels += [
+                Panel(t, posterior.precision_heatmap, posteriors.precision(arrays), SQUARE) for t, arrays in found
+            ]
     return panels
 
 
@@ -91,7 +94,7 @@ def elbo_boxes(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 @layout
 def score_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """RMSE and TLL against seconds of training, along the trace where it has them, else at the end (thesis, Fig. 5.3)."""
+    """RMSE and TLL against seconds, along the trace where it has them, else at the end (thesis, Fig. 5.3)."""
     panels = []
     for metric in ("rmse", "tll"):
         for dataset, rows in sources.per_dataset(_scores_in_time(runs, metric)):
@@ -110,7 +113,7 @@ def _scores_in_time(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 @layout
 def seconds_per_step(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """Time of a step along the sizes in ``options.along`` (Figs. 4 and S7), from runs or else results/benchmarks/*.csv."""
+    """Time of a step along ``options.along`` (Figs. 4 and S7), from runs or else results/benchmarks/*.csv."""
     bench = sources.timings(runs, Path(item.results_dir, "benchmarks"))
     sizes = [sources.ALONG[key] for key in item.options.get("along", sources.ALONG)]
     frames = {size: scaling.along(bench, size) for size in sizes}
@@ -182,5 +185,12 @@ def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """A panel for each metric and data set of a table (Jain et al. 2021, Fig. 4; thesis, Figs. 5.1.1-2)."""
     frame = cells.cells(item, runs.drop(columns="series"))
     height = 1.0 + 0.19 * frame.groupby(["metric", "dataset"]).size().max()
+    width = max(
+        3.3, 2.4 + 0.075 * max(len(label(*key)) for key in zip(frame["method"], frame["num_layers"], strict=True))
+    )
     groups = frame.groupby(["metric", "dataset"], sort=False)
-    return [Panel(name, scores.score_bars, rows, (3.3, height)) for (_, name), rows in groups if rows["mean"].notna().any()]
+    return [
+        Panel(name, scores.score_bars, rows, (width, height))
+        for (_, name), rows in groups
+        if rows["mean"].notna().any()
+    ]

@@ -36,7 +36,8 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
         rows = ceil(len(panels) / columns)
         width, height = (max(panel.size[axis] for panel in panels) for axis in (0, 1))
         figure = Figure(figsize=(max(5.0, columns * width), rows * height + 0.6))
-        figure.get_layout_engine().set(wspace=0.06, hspace=0.06)
+        # Constrained layout takes no heed of an axis label that is wider than its axes: hence a margin.
+        figure.get_layout_engine().set(wspace=0.06, hspace=0.06, rect=(0.01, 0.01, 0.98, 0.98))
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for panel, ax in zip(panels, axes, strict=False):
             panel.draw(panel.frame, ax).set_title(plain(panel.title))
@@ -53,7 +54,7 @@ def _wrapped(title: str, inches: float) -> str:
 
 
 def _share_legend(figure: Figure, axes: list[Axes]) -> None:
-    """Legends go below, where they cover no data: one for all panels, or each its own where they name different things."""
+    """Legends go below, where they cover no data: one for all panels, or one each where they name different things."""
     legends = {ax: ax.get_legend() for ax in axes if ax.get_legend() is not None}
     labelled = {ax: ax.get_legend_handles_labels() for ax in legends}
     for legend in legends.values():

@@ -26,7 +26,9 @@ def _heatmap(frame: pd.DataFrame, ax: Axes, what: str) -> Axes:
     values = np.abs(frame.to_numpy())
     logs = np.log10(values, where=values > 0, out=np.full(values.shape, np.nan))
     high = np.nanmax(logs)
-    image = ax.imshow(logs, cmap="viridis", vmin=max(np.nanmin(logs), high - DECADES), vmax=high, interpolation="nearest")
+    image = ax.imshow(
+        logs, cmap="viridis", vmin=max(np.nanmin(logs), high - DECADES), vmax=high, interpolation="nearest"
+    )
     ax.figure.colorbar(image, ax=ax, shrink=0.85, label=f"log$_{{10}}$ |{what}| (whitened, no unit)")
     _draw_blocks(frame.index, ax)
     return ax
@@ -58,7 +60,15 @@ def sample_histogram(frame: pd.DataFrame, ax: Axes) -> Axes:
     """
     values = frame["value"]
     mean, deviation, p_value = (float(frame[name].iloc[0]) for name in ("mean", "deviation", "p_value"))
-    ax.hist(values, bins="sqrt", density=True, color="#56B4E9", edgecolor="white", linewidth=0.4, label=f"{len(values)} samples")
+    ax.hist(
+        values,
+        bins="sqrt",
+        density=True,
+        color="#56B4E9",
+        edgecolor="white",
+        linewidth=0.4,
+        label=f"{len(values)} samples",
+    )
     grid = np.linspace(mean - 4 * deviation, mean + 4 * deviation, 200)
     density = np.exp(-0.5 * ((grid - mean) / deviation) ** 2) / (deviation * np.sqrt(2 * np.pi))
     ax.plot(grid, density, color="black", label=f"fitted normal (p = {p_value:.2g})")

@@ -18,7 +18,9 @@ def critical_difference(frame: pd.DataFrame, ax: Axes) -> Axes:
     for place, row in ordered.iterrows():
         _name(ax, row, place, k, lowest)
     for number, (left, right) in enumerate(groups):
-        ax.plot([left - 0.04, right + 0.04], [-0.3 - 0.28 * number] * 2, color="black", linewidth=3.5, solid_capstyle="butt")
+        ax.plot(
+            [left - 0.04, right + 0.04], [-0.3 - 0.28 * number] * 2, color="black", linewidth=3.5, solid_capstyle="butt"
+        )
     _ruler(ax, k, difference, ordered)
     ax.set_ylim(lowest - 0.55 * ((k + 1) // 2) - 0.3, 1.4)
     return ax
@@ -37,7 +39,14 @@ def _name(ax: Axes, row: pd.Series, place: int, k: int, lowest: float) -> None:
     ax.plot([row["mean_rank"]] * 2 + [end], [0, level, level], color="0.35", linewidth=0.9)
     ax.plot(row["mean_rank"], 0, "ko", markersize=4, zorder=3)
     text = f"{row['label']} ({row['mean_rank']:.2f})"
-    ax.annotate(text, (end, level), (-4 if left else 4, 0), textcoords="offset points", ha="right" if left else "left", va="center")
+    ax.annotate(
+        text,
+        (end, level),
+        (-4 if left else 4, 0),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        va="center",
+    )
 
 
 def _ruler(ax: Axes, k: int, difference: float, ordered: pd.DataFrame) -> None:
@@ -53,7 +62,9 @@ def _ruler(ax: Axes, k: int, difference: float, ordered: pd.DataFrame) -> None:
     ax.plot([1, 1 + difference], [0.95, 0.95], color="black", linewidth=1.5, marker="|", markersize=6)
     ax.annotate(f"CD = {difference:.2f}", (1 + difference / 2, 0.98), (0, 3), textcoords="offset points", ha="center")
     blocks, alpha = int(ordered["num_blocks"].iloc[0]), float(ordered["alpha"].iloc[0])
-    ax.set_xlabel(f"mean rank over {blocks} data sets (1 is best)\nbars join methods that do not differ (Nemenyi, level {alpha:g})")
+    ax.set_xlabel(
+        f"mean rank over {blocks} data sets (1 is best)\nbars join what does not differ (Nemenyi, level {alpha:g})"
+    )
 
 
 def improvement(frame: pd.DataFrame, ax: Axes) -> Axes:
@@ -69,6 +80,6 @@ def improvement(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_yticks(places, rows["pair"])
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_xlim(-0.02, 1.02)
-    ax.set_xlabel("probability of improvement (share of splits)\nwhiskers: 95 % bootstrap interval")
+    ax.set_xlabel("probability (share of splits)\nwhiskers: 95 % bootstrap interval")
     ax.set_ylabel("pair of methods")
     return ax

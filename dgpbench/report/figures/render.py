@@ -29,7 +29,9 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     if name not in LAYOUTS:
         raise Refused(f"{item.name} asks for a figure '{name}'; there are {', '.join(LAYOUTS)}")
     if done.empty and name != "seconds_per_step":
-        raise NoRuns(f"no run of {item.name} at budget={item.budget} is done; `dgpbench reproduce {item.name}` makes them")
+        raise NoRuns(
+            f"no run of {item.name} at budget={item.budget} is done; `dgpbench reproduce {item.name}` makes them"
+        )
     panels = LAYOUTS[name](item, done)
     if not panels:
         raise Refused(f"the runs of {item.name} that are done hold nothing that {name} draws")
@@ -43,8 +45,15 @@ def done_runs(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
     """The runs of an item that are done, in the order of its methods."""
     runs = cells.select(item, frame)
     order = {key: place for place, key in enumerate(cells.wanted(item)[cells.KEYS].itertuples(index=False, name=None))}
-    places = pd.Series([order[key] for key in runs[cells.KEYS].itertuples(index=False, name=None)], index=runs.index, dtype=int)
-    return runs[runs["status"] == "done"].assign(place=places).sort_values(["place", "split"], kind="stable").drop(columns="place")
+    places = pd.Series(
+        [order[key] for key in runs[cells.KEYS].itertuples(index=False, name=None)], index=runs.index, dtype=int
+    )
+    return (
+        runs[runs["status"] == "done"]
+        .assign(place=places)
+        .sort_values(["place", "split"], kind="stable")
+        .drop(columns="place")
+    )
 
 
 def _title(item: Item, done: pd.DataFrame) -> str:

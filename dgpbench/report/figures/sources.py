@@ -70,14 +70,18 @@ def timings(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
         return pd.DataFrame([_timing(run) for _, run in runs.iterrows()])
     found = [frame for frame in map(pd.read_csv, sorted(folder.glob("*.csv"))) if set(scaling.COLUMNS) <= set(frame)]
     if not found:
-        raise NoRuns(f"no run of this item is done, and {folder} holds no table with columns {', '.join(scaling.COLUMNS)}")
+        raise NoRuns(
+            f"no run of this item is done, and {folder} holds no table with columns {', '.join(scaling.COLUMNS)}"
+        )
     return pd.concat(found, ignore_index=True)
 
 
 def _timing(run: pd.Series) -> dict[str, Any]:
     method = run["config"]["method"]
     given = {"M": method["num_inducing"], "L": run["num_layers"], "tau": method["width"]}
-    sizes = {size: pd.to_numeric(value, errors="coerce") for size, value in given.items()}  # a width may be the word 'inputs'
+    sizes = {
+        size: pd.to_numeric(value, errors="coerce") for size, value in given.items()
+    }  # a width may be the word 'inputs'
     return {"method": run["series"], **sizes, "ms_per_step": 1000 * run["seconds_training"] / run["iterations"]}
 
 

@@ -73,7 +73,8 @@ def look(method: str, num_layers: int) -> Look:
 def label(method: str, num_layers: int) -> str:
     """'STAR L3': how legends and axes name a method at a depth; mathematical signs in a name stay as they are."""
     if "_vs_" in method:
-        return f"{' vs '.join(label(side, num_layers).rpartition(' ')[0] for side in method.split('_vs_'))} L{int(num_layers)}"
+        first, second = (label(side, num_layers) for side in method.split("_vs_"))
+        return f"{first.rpartition(' ')[0]} vs {second}"
     names = {"fully_factorised": "factorised", "mf_fixed_z": "MF fixed Z", "fc_mc": "FC-MC"}
     return f"{names.get(method, plain(method).upper().replace('_', ' '))} L{int(num_layers)}"
 
@@ -103,7 +104,7 @@ def axis_label(metric: str) -> str:
 
 
 def log_scale(ax: Axes, axis: str) -> None:
-    """A logarithmic axis whose tick labels do not run into one another: 1, 2, 5 over few decades, powers of ten over many."""
+    """A logarithmic axis whose tick labels stay apart: 1, 2, 5 over few decades, powers of ten over many."""
     getattr(ax, f"set_{axis}scale")("log")
     one = getattr(ax, f"{axis}axis")
     low, high = sorted(getattr(ax, f"get_{axis}lim")())

@@ -21,7 +21,9 @@ def seconds_per_step(frame: pd.DataFrame, ax: Axes) -> Axes:
         name = rows["method"].iloc[0].upper().replace("_", "-")
         exponent = rows["exponent"].iloc[0]
         slope = "" if pd.isna(exponent) else f" (slope {exponent:g})"
-        ax.plot(rows["value"], rows["ms_per_step"] / 1000, color=look.colour, marker=look.marker, label=f"{name}{slope}")
+        ax.plot(
+            rows["value"], rows["ms_per_step"] / 1000, color=look.colour, marker=look.marker, label=f"{name}{slope}"
+        )
         if slope:
             last = rows.iloc[-1]
             theory = last["ms_per_step"] / 1000 * (rows["value"] / last["value"]) ** exponent

@@ -1,0 +1,1 @@
+"""Milliseconds per gradient step, beside a counted floor and beside other packages."""

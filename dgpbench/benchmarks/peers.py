@@ -1,0 +1,156 @@
+"""Doubly stochastic variational inference as other packages have it, for ``bench peers``: mean field at the same sizes.
+
+Each is its package's own layers, bound and Adam, a step compiled where the package offers it. They are the extra
+``peers`` and are imported in a worker's process alone.
+"""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from dgpbench.benchmarks.cells import Cell
+from dgpbench.datasets.scaling import Regression
+from dgpbench.errors import Refused
+
+STEPS = 10  # of one block, as our own loop records them
+LEARNING_RATE = 0.005
+
+
+def gpflux(cell: Cell, data: Regression, beat: Callable) -> None:
+    """GPflux: ``GPLayer``s with whitened mean-field q, R paths as R copies of each row, one ``tf.function`` a step."""
+    from dgpbench import quiet_tensorflow
+
+    quiet_tensorflow.start(cell.threads, cell.precision)
+    import tensorflow as tf
+    from gpflow.keras import tf_keras
+
+    from dgpbench.benchmarks.worker import product_rate
+
+    model = _gpflux_model(cell, data)
+    optimiser = tf_keras.optimizers.legacy.Adam(LEARNING_RATE)
+    X, Y = tf.constant(data.X), tf.constant(data.Y)
+
+    @tf.function
+    def step(rows):
+        # The likelihood layer takes means over rows: R copies of each give the mean over paths.
+        x, y = tf.repeat(tf.gather(X, rows), cell.R, axis=0), tf.repeat(tf.gather(Y, rows), cell.R, axis=0)
+        with tf.GradientTape() as tape:
+            model((x, y), training=True)
+            loss = tf.add_n(model.losses)
+        variables = model.trainable_variables
+        optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss
+
+    _loop(cell, len(data.X), lambda rows: step(tf.constant(rows)).numpy(), beat(product_rate(cell)))
+
+
+def _gpflux_model(cell: Cell, data: Regression):
+    import gpflow
+    import gpflux
+    import numpy as np
+    from gpflow.keras import tf_keras
+
+    N, dims = len(data.X), [data.X.shape[1], *[cell.tau] * (cell.L - 1)]
+    layers = []
+    for index, dim in enumerate(dims):
+        last = index == cell.L - 1
+        kernel = gpflux.helpers.construct_basic_kernel(
+            gpflow.kernels.SquaredExponential(lengthscales=np.ones(dim)), output_dim=1 if last else cell.tau, share_hyperparams=True
+        )
+        inducing = gpflux.helpers.construct_basic_inducing_variables(
+            cell.M, dim, output_dim=1 if last else cell.tau, share_variables=True, z_init=data.X[: cell.M, np.arange(dim) % data.X.shape[1]]
+        )
+        mean = gpflow.functions.Zero() if last else gpflow.functions.Linear(np.eye(dim, cell.tau), np.zeros(cell.tau))
+        gpflow.set_trainable(mean, False)
+        layers.append(gpflux.layers.GPLayer(kernel, inducing, num_data=N, mean_function=mean, num_latent_gps=1 if last else cell.tau))
+    likelihood = gpflux.layers.LikelihoodLayer(gpflow.likelihoods.Gaussian(0.01))
+    return gpflux.models.DeepGP(layers, likelihood, num_data=N, default_model_class=tf_keras.Model).as_training_model()
+
+
+def gpytorch(cell: Cell, data: Regression, beat: Callable) -> None:
+    """GPyTorch: ``DeepGPLayer``s with Cholesky q, ``num_likelihood_samples`` paths, as its own example trains them."""
+    import gpytorch as library
+    import torch
+
+    torch.set_num_threads(cell.threads)
+    torch.set_default_dtype(torch.float64 if cell.precision == "float64" else torch.float32)
+    model, likelihood = _gpytorch_model(cell, data.X.shape[1])
+    bound = library.mlls.DeepApproximateMLL(library.mlls.VariationalELBO(likelihood, model, len(data.X)))
+    optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=LEARNING_RATE)
+    X, y = torch.as_tensor(data.X), torch.as_tensor(data.Y[:, 0])
+
+    def step(rows) -> float:
+        with library.settings.num_likelihood_samples(cell.R):
+            optimiser.zero_grad()
+            loss = -bound(model(X[rows]), y[rows])
+            loss.backward()
+            optimiser.step()
+        return float(loss)
+
+    _loop(cell, len(data.X), step, beat(_torch_rate(cell.threads)))
+
+
+def _torch_rate(threads: int) -> Callable[[], float]:
+    import torch
+
+    from dgpbench.benchmarks.worker import PRODUCT, PRODUCTS, measured_rate
+
+    left, right = torch.randn(PRODUCT[0], PRODUCT[1]), torch.randn(PRODUCT[1], PRODUCT[2])
+    return lambda: measured_rate(lambda: [left @ right for _ in range(PRODUCTS)], threads)
+
+
+def _gpytorch_model(cell: Cell, num_features: int):
+    import torch
+    from gpytorch import distributions, kernels, likelihoods, means
+    from gpytorch.models.deep_gps import DeepGP, DeepGPLayer
+    from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
+
+    class Layer(DeepGPLayer):
+        def __init__(self, dim: int, width: int | None):
+            batch = torch.Size([] if width is None else [width])
+            distribution = CholeskyVariationalDistribution(cell.M, batch_shape=batch)
+            inducing = torch.randn(cell.M, dim)  # shared by the GPs of a layer, as ours
+            super().__init__(VariationalStrategy(self, inducing, distribution), dim, width)
+            self.mean_module = means.ConstantMean() if width is None else means.LinearMean(dim)
+            self.covar_module = kernels.ScaleKernel(kernels.RBFKernel(ard_num_dims=dim))  # one kernel a layer, as ours
+
+        def forward(self, x):
+            return distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    class Deep(DeepGP):
+        def __init__(self):
+            super().__init__()
+            dims = [num_features, *[cell.tau] * (cell.L - 1)]
+            self.layers = torch.nn.ModuleList(Layer(dim, None if i == cell.L - 1 else cell.tau) for i, dim in enumerate(dims))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    return Deep(), likelihoods.GaussianLikelihood()
+
+
+def _loop(cell: Cell, num_rows: int, step: Callable, beat: Callable) -> None:
+    """Blocks of steps on random rows, until the beat ends them."""
+    import numpy as np
+
+    rng, iteration = np.random.default_rng(0), 0
+    while True:
+        for _ in range(STEPS):
+            step(rng.integers(num_rows, size=min(cell.B, num_rows)))
+        iteration += STEPS
+        beat(iteration)
+
+
+PEERS: dict[str, Callable[[Cell, Regression, Callable], None]] = {"gpflux": gpflux, "gpytorch": gpytorch}
+
+
+def installed() -> list[str]:
+    """The peers that there are.
+
+    :raises Refused: where there are none
+    """
+    found = [name for name in PEERS if find_spec(name) is not None]
+    if not found:
+        raise Refused("neither GPflux nor GPyTorch is installed; `pip install dgpbench[peers]` brings both (gigabytes)")
+    return found

@@ -1,0 +1,94 @@
+"""SIGKILL, at any moment: nothing half-written is ever read, and what goes on ends in the same bits."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from fault_tools import EVERY_STEP, TINY, the_record, until
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dgpbench import records
+
+RUN = ["run", *TINY]
+
+
+@pytest.fixture(scope="module")
+def whole(zygote, tmp_path_factory):
+    """(scores, seconds) of a run that nothing disturbed."""
+    folder, start = tmp_path_factory.mktemp("whole"), time.monotonic()
+    zygote.run(RUN, folder, **EVERY_STEP)
+    return the_record(folder)["scores"], time.monotonic() - start
+
+
+@pytest.mark.parametrize("moment", range(10))
+def test_killed_at_a_random_moment_a_run_goes_on_to_the_same_bits(moment, whole, zygote, tmp_path):
+    scores, seconds = whole
+    job = zygote.start(RUN, tmp_path, **EVERY_STEP)
+    time.sleep(random.Random(moment).uniform(0.0, seconds))
+    _kill_and_go_on(job, scores, zygote, tmp_path)
+
+
+@pytest.mark.parametrize("moment", range(10))
+def test_killed_at_a_random_moment_after_its_first_checkpoint_a_run_goes_on_to_the_same_bits(
+    moment, whole, zygote, tmp_path
+):
+    scores, _ = whole
+    job = zygote.start(RUN, tmp_path, **EVERY_STEP)
+    until(lambda: list(tmp_path.rglob("step-*.npz")) or list(tmp_path.rglob(records.RECORD)))
+    time.sleep(random.Random(100 + moment).uniform(0.0, 0.5))
+    _kill_and_go_on(job, scores, zygote, tmp_path)
+
+
+def _kill_and_go_on(job, scores, zygote, folder) -> None:
+    os.kill(job.pid, signal.SIGKILL)
+    assert job.wait() in (-signal.SIGKILL, 0)  # 0: it had just ended, and waits to be asked for its exit code
+    zygote.run(RUN, folder, **EVERY_STEP)
+    assert the_record(folder)["scores"] == scores
+    assert not list(folder.rglob("step-*"))
+
+
+WRITER = """
+import itertools, numpy as np, pandas as pd
+from test_records import directory_of, record_of
+from dgpbench import records
+for number in itertools.count():
+    points = pd.DataFrame({"row": np.arange(20_000), "log_density": np.full(20_000, float(number))})
+    records.write_run(directory_of(arguments[0]), record_of(scores={"tll": float(number)}), points, None, {"m": np.full(50_000, number)})
+"""
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(delay=st.floats(0.0, 0.4))
+def test_killed_while_it_writes_a_record_nothing_half_is_ever_read(delay, zygote, tmp_path):
+    directory, code = _directory(tmp_path), f"import sys; sys.path.insert(0, {str(_tests())!r})\n{WRITER}"
+    job = zygote.start([str(tmp_path)], tmp_path, code=code)
+    end = time.monotonic() + delay
+    while time.monotonic() < end:
+        _read(directory)
+    os.kill(job.pid, signal.SIGKILL)
+    job.wait()
+    record = _read(directory)
+    assert record is None or records.verify_run(directory) == []
+
+
+def _read(directory):
+    """The record, or None where there is none; a damaged one raises."""
+    try:
+        return records.read_record(directory / records.RECORD)
+    except FileNotFoundError:
+        return None
+
+
+def _tests():
+    from pathlib import Path
+
+    return Path(__file__).parents[1]
+
+
+def _directory(root):
+    who = {"task": "interpolation", "dataset": "boston", "method": "star", "num_layers": 3}
+    how = {"protocol": "lindinger2020", "budget": "paper", "split": 0, "seed": 0}
+    return records.identity_directory(root, **who, **how, overrides={})

@@ -1,0 +1,131 @@
+"""Signals, killed workers, races and hangs: processes end, runs do not get lost."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from fault_tools import EVERY_STEP, TINY, the_record, until
+
+from dgpbench import records
+
+ITEM = ["lindinger2020_table1", "method=mf", "method.num_layers=2", "dataset=boston", "budget=smoke"]
+SMALL = ["method.num_inducing=8"]
+
+
+def reproduce(folder: Path, *more: str, **environment: str) -> subprocess.Popen:
+    """``dgpbench reproduce`` with a pool of two, in a session of its own."""
+    command = [sys.executable, "-m", "dgpbench", "reproduce", *ITEM, *SMALL, *more, "--workers", "2"]
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen(
+        command, cwd=folder, env={**os.environ, **environment}, text=True, start_new_session=True, **streams
+    )
+
+
+def checkpointed(folder: Path) -> set[Path]:
+    """The runs that have a checkpoint."""
+    return {path.parents[1] for path in folder.rglob("step-*.npz")}
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_to_a_pool_of_two_leaves_no_process_and_both_checkpoints(name, code, tmp_path):
+    pool = reproduce(tmp_path, "split=range(3)", "training.max_iterations=1000000", DGPBENCH_CHECKPOINT_SECONDS="0.5")
+    until(lambda: len(checkpointed(tmp_path)) == 2, 120)
+    children = psutil.Process(pool.pid).children(recursive=True)
+    if name == "SIGINT":
+        os.killpg(pool.pid, signal.SIGINT)  # as a terminal does
+    else:
+        pool.send_signal(signal.SIGTERM)
+    _, text = pool.communicate(timeout=60)
+    assert pool.returncode == code, text
+    assert "the same command goes on" in text
+    assert "Traceback" not in text
+    assert psutil.wait_procs(children, timeout=5)[1] == []
+    statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
+    assert statuses == ["interrupted", "interrupted"]
+    assert len(checkpointed(tmp_path)) == 2
+
+
+def test_of_a_pool_only_the_run_of_a_killed_worker_fails_and_the_next_call_does_it(zygote, tmp_path):
+    given = ["split=range(3)", "training.max_iterations=1500"]
+    pool = reproduce(tmp_path, *given, DGPBENCH_CHECKPOINT_SECONDS="0.2")
+    until(lambda: len(checkpointed(tmp_path)) == 2, 120)
+    workers = [child for child in psutil.Process(pool.pid).children() if "spawn_main" in " ".join(child.cmdline())]
+    workers[0].kill()  # as the kernel does when memory is out
+    _, text = pool.communicate(timeout=120)
+    assert pool.returncode == 1, text
+    assert "the worker was killed" in text
+    statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
+    assert statuses == ["done", "done"]
+    zygote.run(["reproduce", *ITEM, *SMALL, *given], tmp_path)
+    statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
+    assert statuses == ["done"] * 3
+
+
+def test_two_racing_sweeps_carry_out_each_run_once(zygote, tmp_path):
+    sweep = ["run", *TINY, "split=range(3)", "--multirun"]
+    jobs = [zygote.start(sweep, tmp_path) for _ in range(2)]
+    assert [job.wait() for job in jobs] == [0, 0]
+    done = sum(job.text.count("record: ") for job in jobs)
+    skipped = sum(job.text.count("is done already") for job in jobs)
+    assert (done, skipped) == (3, 3)
+    assert len(list(records.find_records(tmp_path / "results"))) == 3
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_to_one_run_leaves_a_checkpoint_and_a_sentence_that_says_how_to_go_on(name, code, zygote, tmp_path):
+    job = zygote.start(["run", *TINY, "training.max_iterations=1000000"], tmp_path, **EVERY_STEP)
+    until(lambda: checkpointed(tmp_path))
+    os.kill(job.pid, getattr(signal, name))
+    assert job.wait() == code
+    assert "the same command goes on" in job.text
+    assert "Traceback" not in job.text
+    assert the_record(tmp_path)["status"] == "interrupted"
+    assert checkpointed(tmp_path)
+
+
+PYTHON_HANGS = "import time; hang = lambda: time.sleep(1000)"
+# A C function that neither returns nor lets a signal's Python handler run, as a stuck library would.
+C_HANGS = """
+import ctypes
+libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+hang = lambda: [libc.pthread_mutex_lock(mutex) for _ in range(2)]
+"""
+HANGING = """
+from dgpbench.methods import variational
+original = variational.kmeans_centres
+variational.build_prior = lambda *_: hang()
+from dgpbench.cli import main
+code = main(arguments)
+"""
+
+
+@pytest.mark.parametrize("what", [PYTHON_HANGS, C_HANGS], ids=["python", "c"])
+def test_a_run_that_hangs_is_ended_at_its_limit_with_status_timeout(what, zygote, tmp_path):
+    job = zygote.start(["run", *TINY, "timeout_minutes=0.03"], tmp_path, code=what + HANGING)
+    assert job.wait() == 1
+    record = the_record(tmp_path)
+    assert record["status"] == "timeout"
+    assert record["scores"] == {}
+    assert "timeout_minutes" in job.text
+    assert "Traceback" not in job.text
+
+
+def test_a_sweep_goes_on_after_a_run_that_hangs(zygote, tmp_path):
+    sweep = ["run", *TINY, "timeout_minutes=0.03", "split=range(2)", "--multirun"]
+    job = zygote.start(sweep, tmp_path, code=PYTHON_HANGS + HANGING)
+    assert job.wait() == 1
+    statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
+    assert statuses == ["timeout", "timeout"]
+    assert "2 timeout" in job.text
+
+
+def test_a_run_that_passes_its_limit_between_steps_goes_on_later_where_it_stopped(zygote, tmp_path):
+    arguments = ["run", *TINY, "training.max_iterations=1000000"]
+    job = zygote.start([*arguments, "timeout_minutes=0.2"], tmp_path, **EVERY_STEP)
+    assert job.wait() == 1
+    assert the_record(tmp_path)["status"] == "timeout"
+    assert checkpointed(tmp_path)
