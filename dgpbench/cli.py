@@ -118,8 +118,12 @@ def _add_report(commands) -> None:
 
 
 def _add_engine(reproduce) -> None:
-    reproduce.add_argument("--engine", choices=("local", "slurm"), default="local", help="where runs go (default: here)")
-    reproduce.add_argument("--launcher", metavar="FILE", help="slurm: your site's settings, as in conf/launcher/slurm.yaml")
+    reproduce.add_argument(
+        "--engine", choices=("local", "slurm"), default="local", help="where runs go (default: here)"
+    )
+    reproduce.add_argument(
+        "--launcher", metavar="FILE", help="slurm: your site's settings, as in conf/launcher/slurm.yaml"
+    )
     reproduce.add_argument("--wait", action="store_true", help="slurm: come back when the jobs have ended")
 
 
@@ -132,7 +136,9 @@ def _add_bench(commands) -> None:
     }
     for name, text in texts.items():
         action = actions.add_parser(name, help=text, description=text)
-        action.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="sizes and settings; a wrong one lists them")
+        action.add_argument(
+            "overrides", nargs="*", metavar="KEY=VALUE", help="sizes and settings; a wrong one lists them"
+        )
         action.add_argument("--output", metavar="FILE", help="a CSV file (default: standard output)")
 
 

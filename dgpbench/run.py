@@ -22,6 +22,7 @@ from dgpbench.datasets.scaling import Regression, Standardiser
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.tasks import Split, make_split, min_deviation
 from dgpbench.errors import Diverged, Refused, TimedOut
+from dgpbench.grids import predictive_grid
 from dgpbench.outcomes import Outcome
 from dgpbench.progress import progress
 from dgpbench.seeds import seed_for
@@ -138,11 +139,19 @@ def _carry_out(config: dict[str, Any], table: Table, directory: Path) -> Outcome
     except Exception as problem_met:  # a method can fail in any way, and the record says in which
         status, reason, details = "failed", f"{type(problem_met).__name__}: {problem_met}", traceback.format_exc()
     record = _write(config, problem, directory, results, started, (status, reason, details))
-    if status == "done" and config["plot"]:
-        from dgpbench.report.run_figure import save_run_figure
+    words = summary.of_run(record, directory)
+    return Outcome(status, str(directory), words + _drawn(directory) if status == "done" and config["plot"] else words)
 
+
+def _drawn(directory: Path) -> str:
+    """Draw the run's picture; nothing, or why there is none: the record is written, and a picture can be had later."""
+    from dgpbench.report.run_figure import save_run_figure
+
+    try:
         save_run_figure(directory)
-    return Outcome(status, str(directory), summary.of_run(record, directory))
+    except Exception as problem:  # matplotlib, fonts, a disk that is full
+        return f"\nno picture ({type(problem).__name__}: {problem}); `dgpbench show {directory} --plot` tries again"
+    return ""
 
 
 def _write(
@@ -224,6 +233,8 @@ def _fit_and_score(config: dict[str, Any], problem: Problem, directory: Path, re
     mixture = problem.scaler.restore(standardised)
     targets = problem.table.y[problem.split.test][:, None]
     results.posterior, results.parameters = predictor.posterior(), read_values(predictor.model)
+    inputs = _as_precision(problem.train, config["precision"]).X
+    results.posterior |= predictive_grid(predictor, problem.scaler, inputs, seeds.prediction)
     results.points = metrics.points(mixture, targets, problem.test.X, problem.train.X, problem.split.test)
     results.scores = metrics.scores(mixture, targets)
 

@@ -1,7 +1,8 @@
 """``reproduce --engine slurm``: missing runs as Slurm job arrays, through submitit.
 
-Nothing waits for jobs and nothing is sent back: a run's record in the results folder is its result, and the same command
-asks for whatever is still missing. A job that Slurm ends early (preemption, requeue) goes on from the run's checkpoint.
+Nothing waits for jobs and nothing is sent back: a run's record in the results folder is its result, and the same
+command asks for whatever is still missing. A job that Slurm ends early (preemption, requeue) goes on from the run's
+checkpoint.
 """
 
 import json
@@ -44,7 +45,9 @@ class Launcher:
             value = getattr(self, key)
             whole = isinstance(value, int) or key == "memory_gb"
             if isinstance(value, bool) or not isinstance(value, int | float) or not whole or value <= 0:
-                raise Refused(f"launcher: {key}={value} cannot be used; it takes a number above 0, whole but for memory")
+                raise Refused(
+                    f"launcher: {key}={value} cannot be used; it takes a number above 0, memory_gb any, others whole"
+                )
 
     def parameters(self) -> dict[str, Any]:
         """As submitit's executor takes them."""
@@ -130,7 +133,9 @@ def _executor(launcher: Launcher, folder: Path) -> Any:
     except ImportError:
         raise Refused("--engine slurm needs submitit; install dgpbench[slurm]") from None
     if shutil.which("sbatch") is None:
-        raise Refused("--engine slurm needs Slurm's commands, and there is no sbatch here; use --workers N on this machine")
+        raise Refused(
+            "--engine slurm needs Slurm's commands, and there is no sbatch here; use --workers N on this machine"
+        )
     with refusing_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
     executor = submitit.AutoExecutor(folder=str(folder / "%A"), cluster="slurm")
@@ -195,7 +200,9 @@ def wait(jobs: Iterable[str], launcher: Launcher) -> None:
     command = ["srun", "--quiet", "--time=1", "--ntasks=1", *partition, *account, dependency, "true"]
     answer = subprocess.run(command, capture_output=True, text=True)
     if answer.returncode != 0:
-        raise Refused(f"Slurm cannot wait for the jobs: {_last_line(answer.stderr)}; they run on, and the records will tell")
+        raise Refused(
+            f"Slurm cannot wait for the jobs: {_last_line(answer.stderr)}; they run on, and the records will tell"
+        )
 
 
 def carry_out(

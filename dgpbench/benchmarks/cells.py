@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -56,8 +57,7 @@ class Cell:
             f"precision={self.precision}",
             f"num_threads={self.threads}",
         ]
-        absent = _settings_that(self.method, self.protocol)
-        return [text for text in texts if text.partition("=")[0] not in absent]
+        return [text for text in texts if _has(self.method, self.protocol, text.partition("=")[0])]
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,15 @@ class Plan:
     together: int
 
 
-def _settings_that(method: str, protocol: str) -> set[str]:
-    """The keys of ``Cell.overrides`` that a method does not have, such as SGHMC's number of paths."""
-    composed = config.compose([f"method={method}", f"protocol={protocol}"])
-    keys = ("training.num_samples", "training.early_stopping", "method.width", "method.num_inducing")
-    return {key for key in keys if key.partition(".")[2] not in composed[key.partition(".")[0]]}
+def _has(method: str, protocol: str, key: str) -> bool:
+    """Whether a method's configuration has a key: SGHMC has no number of paths, exact GPs have no batches."""
+    section, _, name = key.rpartition(".")
+    return not section or name in _composed(method, protocol)[section]
+
+
+@cache
+def _composed(method: str, protocol: str) -> Any:
+    return config.compose([f"method={method}", f"protocol={protocol}"])
 
 
 def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")) -> Plan:
@@ -88,7 +92,7 @@ def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")
 
     :raises Refused: for an unknown key or name, or a value out of range
     """
-    given = {key: values for key, values in map(_split, texts)}
+    given = dict(map(_split, texts))
     for key in given:
         if key not in KEYS:
             raise Refused(f"bench has no setting '{key}'{did_you_mean(key, KEYS)}; it takes {', '.join(KEYS)}")
@@ -107,7 +111,7 @@ def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")
 
 
 def _split(text: str) -> tuple[str, list[str]]:
-    """A key and its values, with Hydra's lists and ranges; methods are names and sizes, which its grammar does not take."""
+    """A key and its values, with Hydra's lists and ranges; its grammar does not take ``sghmc:B=2560``."""
     if text.startswith("methods="):
         return "methods", text.partition("=")[2].split(",")
     [override] = overrides.parse([text])

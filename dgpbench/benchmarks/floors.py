@@ -1,15 +1,15 @@
 """The counted floor of a gradient step: flops of the products and solves that no implementation can leave out.
 
-Forward and backward, by the three identities of METHODS Sec. 2. N_l is the number of columns of layer l, B for the first,
-which does not see the paths (identity 2), and R B for the others.
+Forward and backward, by three identities: the first layer does not see the R paths of a row, so its columns number
+N_1 = B, and N_l = R B above; a quadratic form re-uses its forward product; STAR needs no algebra for single rows.
 
-    features       A = Lk^{-1} k(Z, h): a solve is half a product, M^2 N; backward a second solve and dLk = -dK A^T: 4 M^2 N_l
-    own block      a^T S a for a symmetric S: S A, and (g A) A^T; dA re-uses S A (identity 3):             4 M^2 N_l
+    features       A = Lk^{-1} k(Z, h), a solve is half a product; backward a solve, and dLk = -dK A^T:     4 M^2 N_l
+    own block      a^T S a for a symmetric S: S A, and (g A) A^T; dA re-uses S A:                           4 M^2 N_l
     cross block    a_l^T S a_k: S A_k, S^T (g A_l), (g A_l) A_k^T, on the columns of the earlier layer k:   6 M^2 N_k
     block of S     each product C C^T that enters it: 6 M^3; half with a triangular factor or a symmetric result
 
 Elementwise work (exponentials of the kernel, the scalar recursion, Adam) and the small Cholesky factors of rows and of
-k(Z, Z) are not products and are left out, so a floor is not reached; it says how far a step is from the best imaginable.
+k(Z, Z) are not products and are left out, so a floor is not reached; it says how far a step is from the imaginable.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ def widths(cell: Cell) -> tuple[int, ...]:
 
 
 def variational(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
-    """Structured posteriors: features, quadratic forms and blocks of S; fc_mc samples v and has neither of the last two."""
+    """Structured posteriors: features, quadratic forms, blocks of S; fc_mc samples v and has but the first."""
     from dgpbench.methods.variational import build_structure
 
     del num_features
@@ -74,7 +74,7 @@ def forms(cell: Cell, structure) -> float:
 
 
 def covariance_blocks(cell: Cell, structure) -> float:
-    """S_ab = sum_c C_ac C_bc^T over the blocks c that both rows of C have; a block of C on the diagonal is triangular."""
+    """S_ab = sum_c C_ac C_bc^T over the blocks c that both rows of C have; C_aa is triangular."""
     C = structure.factor_pattern
     total = 0
     for a, b in np.argwhere(np.tril(structure.covariance_pattern)):
@@ -95,8 +95,8 @@ def projections(cell: Cell) -> float:
 def subset(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
     """Subset of data: every path has its own kernel matrices in every layer but the first.
 
-    Features as above; a kernel matrix 5 M^3 each; f = t^T F_S a projection (``propagation=diagonal``: a quadratic form for
-    each GP and path); the last layer's form and its P = Lk^{-1} Sig^ Lk^{-T} for each path, two solves, 8 M^3 with dP.
+    Features as above; a kernel matrix 5 M^3 each; f = t^T F_S a projection (``propagation=diagonal``: a quadratic form
+    for each GP and path); the last layer's form and, for each path, P = Lk^{-1} Sig^ Lk^{-T}, 8 M^3 with dP.
     """
     del num_features
     M, R = cell.M, cell.R
@@ -121,7 +121,7 @@ def sampling(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
 
 
 def power_ep(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
-    """Tied sites: G, the cavity's covariance and q's determinant for each GP, 8 M^3; then rows as samples or Gaussians."""
+    """Tied sites: G, the cavity's covariance, q's determinant, 8 M^3 a GP; then rows as samples or Gaussians."""
     from dgpbench.gp.structures import mean_field
 
     sites = 8 * cell.M**3 * sum(widths(cell))
@@ -137,7 +137,7 @@ def fully_factorised(cell: Cell, method: Mapping[str, Any], num_features: int) -
 
 
 def matched(cell: Cell, num_features: int) -> float:
-    """Rows as Gaussians (R plays no part): the first layer's features and forms; above it psi2, contracted, of each row.
+    """Rows as Gaussians, R plays no part: the first layer's features and forms; above it psi2 of each row, contracted.
 
     psi2 has P = M (M+1)/2 distinct entries, whose exponents are one product with 2 T + 2 columns and whose contraction
     with the GPs' matrices Q is another; Q = Lk^{-T} (S + m m^T - I) Lk^{-1} costs 5 M^3 a GP. The exponentials, B P a

@@ -48,20 +48,22 @@ def _gpflux_model(cell: Cell, data: Regression):
     import gpflux
     import numpy as np
     from gpflow.keras import tf_keras
+    from gpflux import helpers
 
     N, dims = len(data.X), [data.X.shape[1], *[cell.tau] * (cell.L - 1)]
     layers = []
     for index, dim in enumerate(dims):
         last = index == cell.L - 1
-        kernel = gpflux.helpers.construct_basic_kernel(
-            gpflow.kernels.SquaredExponential(lengthscales=np.ones(dim)), output_dim=1 if last else cell.tau, share_hyperparams=True
+        width = 1 if last else cell.tau
+        squared_exponential = gpflow.kernels.SquaredExponential(lengthscales=np.ones(dim))
+        Z = data.X[: cell.M, np.arange(dim) % data.X.shape[1]]
+        kernel = helpers.construct_basic_kernel(squared_exponential, output_dim=width, share_hyperparams=True)
+        inducing = helpers.construct_basic_inducing_variables(
+            cell.M, dim, output_dim=width, share_variables=True, z_init=Z
         )
-        inducing = gpflux.helpers.construct_basic_inducing_variables(
-            cell.M, dim, output_dim=1 if last else cell.tau, share_variables=True, z_init=data.X[: cell.M, np.arange(dim) % data.X.shape[1]]
-        )
-        mean = gpflow.functions.Zero() if last else gpflow.functions.Linear(np.eye(dim, cell.tau), np.zeros(cell.tau))
+        mean = gpflow.functions.Zero() if last else gpflow.functions.Linear(np.eye(dim, width), np.zeros(width))
         gpflow.set_trainable(mean, False)
-        layers.append(gpflux.layers.GPLayer(kernel, inducing, num_data=N, mean_function=mean, num_latent_gps=1 if last else cell.tau))
+        layers.append(gpflux.layers.GPLayer(kernel, inducing, num_data=N, mean_function=mean, num_latent_gps=width))
     likelihood = gpflux.layers.LikelihoodLayer(gpflow.likelihoods.Gaussian(0.01))
     return gpflux.models.DeepGP(layers, likelihood, num_data=N, default_model_class=tf_keras.Model).as_training_model()
 
@@ -120,7 +122,9 @@ def _gpytorch_model(cell: Cell, num_features: int):
         def __init__(self):
             super().__init__()
             dims = [num_features, *[cell.tau] * (cell.L - 1)]
-            self.layers = torch.nn.ModuleList(Layer(dim, None if i == cell.L - 1 else cell.tau) for i, dim in enumerate(dims))
+            self.layers = torch.nn.ModuleList(
+                Layer(dim, None if i == cell.L - 1 else cell.tau) for i, dim in enumerate(dims)
+            )
 
         def forward(self, x):
             for layer in self.layers:

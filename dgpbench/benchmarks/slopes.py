@@ -1,4 +1,4 @@
-"""How a step's cost grows with a size: the slope of a line through logarithms (Lindinger et al. 2020, Figs. 4 and S7)."""
+"""How a step's cost grows with a size: the slope of a line through logarithms (Lindinger et al. 2020, Fig. S7)."""
 
 from typing import TYPE_CHECKING
 

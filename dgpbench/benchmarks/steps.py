@@ -1,4 +1,4 @@
-"""Milliseconds per gradient step: one process for each cell, their repeats interleaved, and one table of the results."""
+"""Milliseconds per gradient step: one process for each cell, their repeats interleaved, one table of results."""
 
 import contextlib
 import json
@@ -20,6 +20,7 @@ COLUMNS = (
     "ms_per_step", "q25", "q75", "gflop", "gemm_gflops", "floor_ms", "floor_ratio",
     "cpu_ms_per_step", "cpu_floor_ratio", "cpu", "problem",
 )  # fmt: skip
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 Say = Callable[[str], None]
 
 
@@ -31,7 +32,11 @@ class Stepper:
         self.facts: dict[str, Any] = {}
         self.blocks: list[dict[str, float]] = []
         self.problem: str | None = None
-        threads = {name: str(cell.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start the process; come back when data, model and graph are there and the first blocks have run."""
+        threads = {name: str(self.cell.threads) for name in THREAD_VARIABLES}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "dgpbench.benchmarks.worker"],
             stdin=subprocess.PIPE,
@@ -40,10 +45,7 @@ class Stepper:
             text=True,
             env={**os.environ, **threads},
         )
-        self._tell(json.dumps(asdict(cell)))
-
-    def start(self) -> None:
-        """Wait until data, model and graph are there and the first blocks have run."""
+        self._tell(json.dumps(asdict(self.cell)))
         self.facts = self._hear()
 
     def step(self) -> None:
@@ -55,7 +57,9 @@ class Stepper:
                 self.blocks.append(answer)
 
     def stop(self) -> None:
-        """End the process."""
+        """End the process, if it was started."""
+        if self.process is None:
+            return
         with contextlib.suppress(OSError):
             self.process.stdin.close()  # type: ignore[union-attr]
         try:
@@ -82,7 +86,7 @@ def measure(plan: Plan, say: Say = lambda text: None) -> "pd.DataFrame":
         with _steppers(group) as steppers:
             for stepper in steppers:
                 say(f"warming up: {_name(stepper.cell)}")
-                stepper.start()
+                stepper.start()  # one after the other: importing TensorFlow is heavy
             for _ in range(plan.repeats):
                 for stepper in steppers:
                     stepper.step()
@@ -95,10 +99,9 @@ def measure(plan: Plan, say: Say = lambda text: None) -> "pd.DataFrame":
 
 @contextlib.contextmanager
 def _steppers(cells: Sequence[Cell]) -> Iterator[list[Stepper]]:
-    """Processes for some cells, started one after the other as they are asked for, ended however the block ends."""
-    steppers: list[Stepper] = []
+    """One for each cell; their processes are ended however the block ends."""
+    steppers = [Stepper(cell) for cell in cells]
     try:
-        steppers += [Stepper(cell) for cell in cells]
         yield steppers
     finally:
         for stepper in steppers:

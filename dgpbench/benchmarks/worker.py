@@ -102,7 +102,7 @@ def rows(cell: Cell, config: dict[str, Any] | None = None) -> tuple[Regression, 
 
 
 def product_rate(cell: Cell) -> Callable[[], float]:
-    """A function that measures the GFLOP/s of [128, 128] by [128, 2560] products; those of mixed precision are float32."""
+    """A function that measures the GFLOP/s of [128, 128] by [128, 2560] products; those of ``mixed`` are float32."""
     import tensorflow as tf
 
     M, K, N = PRODUCT

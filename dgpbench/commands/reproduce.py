@@ -28,7 +28,7 @@ def reproduce(options: Namespace) -> int:
 
 
 def _on_cluster(item: Item, options: Namespace) -> int:
-    """Submit what no record and no queued job has, then render what there is; 1 where runs failed or are in conflict."""
+    """Submit what neither records nor queued jobs have, then render what there is; 1 where runs failed or conflict."""
     from dgpbench import plan, slurm
 
     launcher = slurm.read_launcher(options.launcher)

@@ -79,13 +79,22 @@ def as_good_as_sgp(cells: pd.DataFrame) -> Marks:
 
 @rule(
     "Bold: better than or as good as sgp in interpolation and in extrapolation, that is, a mean at least as good or "
-    "standard errors that overlap, in both.",
+    "standard errors that overlap, in both; underlined too: significantly better, without overlap, in at least one.",
     other_task="interpolation",
 )
 def as_good_as_sgp_in_both(cells: pd.DataFrame, other: pd.DataFrame) -> Marks:
     """Lindinger et al. (2020), Table S3."""
-    elsewhere = as_good_as_sgp(other)
-    return {key: mark for key, mark in as_good_as_sgp(cells).items() if key in elsewhere}
+    in_both = set(as_good_as_sgp(cells)) & set(as_good_as_sgp(other))
+    clearly = _clearly_better_than_sgp(cells) | _clearly_better_than_sgp(other)
+    return {key: "bold underlined" if key in clearly else "bold" for key in in_both}
+
+
+def _clearly_better_than_sgp(cells: pd.DataFrame) -> set[Key]:
+    """The complete cells whose standard error lies wholly on the better side of sgp's."""
+    done = complete(cells)
+    sgp = done[done["method"] == "sgp"].set_index("dataset")
+    bound = done["dataset"].map(sgp["loss"] - sgp["stderr"])
+    return {key_of(cell) for cell in done[done["loss"] + done["stderr"] < bound].itertuples()}
 
 
 @rule("Bold: the best mean of the row, where the row is complete.")

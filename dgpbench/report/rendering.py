@@ -8,9 +8,14 @@ from tabulate import tabulate
 
 FORMATS = ("md", "tex", "csv", "html")
 DECORATIONS = {
-    "md": {"": "{}", "bold": "**{}**", "italic": "*{}*"},
-    "tex": {"": "{}", "bold": "\\textbf{{{}}}", "italic": "\\textit{{{}}}"},
-    "html": {"": "{}", "bold": "<b>{}</b>", "italic": "<i>{}</i>"},
+    "md": {"": "{}", "bold": "**{}**", "italic": "*{}*", "bold underlined": "<u>**{}**</u>"},
+    "tex": {
+        "": "{}",
+        "bold": "\\textbf{{{}}}",
+        "italic": "\\textit{{{}}}",
+        "bold underlined": "\\underline{{\\textbf{{{}}}}}",
+    },
+    "html": {"": "{}", "bold": "<b>{}</b>", "italic": "<i>{}</i>", "bold underlined": "<u><b>{}</b></u>"},
 }
 _TEX = {"\\": r"\textbackslash{}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}"}
 

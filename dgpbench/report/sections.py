@@ -11,36 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dgpbench import metrics, records
-from dgpbench.errors import Refused
-from dgpbench.report import cells, compare, published, statistics, tables
-from dgpbench.report.figures import render
+from dgpbench import records
+from dgpbench.report import cells, compare, comparisons, published, tables
+from dgpbench.report.grids import Cell, Grid, name, number, order
 from dgpbench.report.items import Item
 from dgpbench.report.marks import key_of
 
 GROUP = ["task", "dataset", "method", "num_layers", "protocol", "budget", "seed"]
 SCORES = ("tll", "rmse", "crps", "coverage_95", "calibration_error")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell: its text, what it sorts by, the groups of runs behind it, and its mark (bold, italic)."""
-
-    text: str
-    order: float | str = ""
-    groups: tuple[str, ...] = ()
-    mark: str = ""
-    numeric: bool = False
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A sortable table; ``notes`` stand under it."""
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -63,20 +41,6 @@ def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(settings=settings, group=[f"g{code + 1}" for code in pd.factorize(keys)[0]])
 
 
-def number(value: float, digits: int = 3) -> Cell:
-    """A number without runs of its own."""
-    return Cell("" if pd.isna(value) else f"{value:.{digits}f}", _order(value), numeric=True)
-
-
-def name(text: Any) -> Cell:
-    """A name; it sorts as what it is."""
-    return Cell(str(text), text)
-
-
-def _order(value: float) -> float | str:
-    return "" if pd.isna(value) else float(value)
-
-
 # Tables of an item ----------------------------------------------------------------------------------------------------
 
 
@@ -86,7 +50,7 @@ def item_section(item: Item, given: list[str], frame: pd.DataFrame) -> Section:
     section = Section(anchor, item.title, f"{item.name}, protocol {item.protocol}, budget {item.budget}")
     if item.blocks:
         section.grids += score_grids(item, given, frame)
-        section.grids += statistics_grids(item, frame, section.notes)
+        section.grids += comparisons.statistics_grids(item, frame, section.notes)
     if published.of_item(item.name):
         section.grids.append(comparison_grid(item, given, frame))
     return section
@@ -108,7 +72,8 @@ def score_grids(item: Item, given: list[str], frame: pd.DataFrame) -> list[Grid]
             (name(dataset), *(texts.get((dataset, column), Cell("")) for column in columns))
             for dataset in dict.fromkeys(dataset for dataset, _ in texts)
         ]
-        grids.append(Grid(block.metric, ("data set", *columns), tuple(rows), made.notes))
+        notes = made.notes if block is made.blocks[-1][0] else ()
+        grids.append(Grid(block.metric, ("data set", *columns), tuple(rows), notes))
     return grids
 
 
@@ -117,8 +82,8 @@ def _score(row: Any, digits: int, mark: str, behind: dict) -> Cell:
     complete = row.count == row.wanted
     sides = row.method.split("_vs_")
     groups = [group for side in sides for group in behind.get((row.dataset, side, row.num_layers), ())]
-    order = _order(row.mean) if complete else ""
-    return Cell(tables.cell_text(row, digits), order, tuple(dict.fromkeys(groups)), mark, numeric=True)
+    sorting = order(row.mean) if complete else ""
+    return Cell(tables.cell_text(row, digits), sorting, tuple(dict.fromkeys(groups)), mark, numeric=True)
 
 
 def groups_behind(runs: pd.DataFrame) -> dict[tuple[str, str, int], tuple[str, ...]]:
@@ -148,64 +113,6 @@ def comparison_grid(item: Item, given: list[str], frame: pd.DataFrame) -> Grid:
     if len(begun) < len(made.cells):
         notes.append(f"{len(made.cells) - len(begun)} published numbers, of which we have no run yet, are not listed.")
     return Grid("Ours and published", columns, tuple(rows), tuple(notes))
-
-
-# Statistics -----------------------------------------------------------------------------------------------------------
-
-
-def statistics_grids(item: Item, frame: pd.DataFrame, notes: list[str]) -> list[Grid]:
-    """Ranks and pairwise tests of each score; what cannot be compared is said in ``notes``."""
-    done, grids = render.done_runs(item, frame), []
-    for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
-        try:
-            paired = render.losses(item, done, metric)
-            if paired.shape[1] > 1:
-                grids += [_rank_grid(metric, paired), _wilcoxon_grid(metric, paired), _improvement_grid(metric, paired)]
-        except Refused as refusal:
-            notes.append(f"No statistics of {metric}: {refusal}.")
-    return grids
-
-
-def _rank_grid(metric: str, paired: pd.DataFrame) -> Grid:
-    across = statistics.by_dataset(paired)
-    average = statistics.mean_ranks(across).sort_values()
-    rows = tuple((name(method), number(rank, 2)) for method, rank in average.items())
-    try:
-        test = statistics.friedman(across)
-        note = (
-            f"Friedman over {test.num_blocks} data sets (means over splits): "
-            f"chi-squared {test.statistic:.2f}, p = {test.p_value:.2g}. "
-            f"Nemenyi: mean ranks further apart than {test.critical_difference:.2f} differ at level {test.alpha:g}."
-        )
-    except Refused as refusal:
-        note = f"{refusal}."
-    return Grid(f"Mean ranks, {metric} (1 is best)", ("method", "mean rank"), rows, (note,))
-
-
-def _wilcoxon_grid(metric: str, paired: pd.DataFrame) -> Grid:
-    across = statistics.by_dataset(paired)
-    several = len(across) >= 6  # below six blocks the exact test cannot reach p = 0.05
-    tested = across if several else paired
-    rows = []
-    for row in statistics.wilcoxon_holm(tested).itertuples(index=False):
-        verdict = name("differ" if row.differs else "do not differ")
-        numbers = (number(row.median_difference), number(row.p_value), number(row.p_holm))
-        rows.append((name(row.method_a), name(row.method_b), *numbers, verdict))
-    blocks = "data sets (means over splits)" if several else "splits, which share rows, so that p is too small"
-    note = f"Wilcoxon's signed-rank test over {len(tested)} {blocks}; Holm's correction over all pairs, level 0.05. "
-    columns = ("method a", "method b", "median loss a - b", "p", "p, Holm", "verdict")
-    return Grid(f"Pairs, {metric}", columns, tuple(rows), (note + "A difference below zero favours a.",))
-
-
-def _improvement_grid(metric: str, paired: pd.DataFrame) -> Grid:
-    table = statistics.improvements(paired, statistics.best_against_rest(paired))
-    rows = [
-        (name(row.method_a), name(row.method_b), *(number(value, 2) for value in (row.probability, row.low, row.high)))
-        for row in table.itertuples(index=False)
-    ]
-    note = f"Share of splits on which a beats b, averaged over data sets; {statistics.RESAMPLES} bootstrap resamples."
-    columns = ("method a", "method b", "probability", "95 % from", "to")
-    return Grid(f"Probability of improvement, {metric}", columns, tuple(rows), (note,))
 
 
 # All runs -------------------------------------------------------------------------------------------------------------

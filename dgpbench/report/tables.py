@@ -112,7 +112,7 @@ def column_name(method: str, num_layers: int) -> str:
 
 
 def grid(block: Block, part: pd.DataFrame, marked: Marks, decorate: dict[str, str]) -> pd.DataFrame:
-    """The texts of one block, data sets by columns; ``decorate`` maps '', bold and italic to patterns with {}."""
+    """The texts of one block, data sets by columns; ``decorate`` maps '', bold, ... to patterns with {}."""
     texts = [
         decorate[marked.get(key_of(row), "")].format(cell_text(row, block.digits))
         for row in part.itertuples(index=False)

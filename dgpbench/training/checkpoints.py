@@ -4,6 +4,7 @@ Batches and samples are functions of (seed, step), so the state is the variables
 is a NumPy archive, whose members carry checksums, and is put in place whole; the newest that can be read counts.
 """
 
+import io
 import json
 import os
 import shutil
@@ -113,10 +114,11 @@ class Checkpoints:
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """An archive that is whole or not there."""
-    partial = path.with_suffix(".partial")
+    buffer, partial = io.BytesIO(), path.with_suffix(".partial")
+    np.savez(buffer, **arrays)
     try:
         with open(partial, "wb") as file:
-            np.savez(file, **arrays)
+            file.write(buffer.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)

@@ -257,6 +257,14 @@ def test_ranks_are_drawn_for_complete_tables_only(filled):
     assert set(render.figures(item_of("lindinger2020_table1", filled, *SPLITS), lacking)) == {"score_bars"}
 
 
+@pytest.mark.parametrize(("column", "value"), [("method", "star"), ("split", 1)])
+def test_a_method_or_split_that_is_missing_everywhere_is_missing(column, value, filled):
+    frame = collect(filled)
+    item = item_of("lindinger2020_table1", filled, *SPLITS)
+    with pytest.raises(Refused, match="are missing"):
+        render.losses(item, render.done_runs(item, frame[frame[column] != value]), "tll")
+
+
 def test_a_missing_run_makes_the_title_say_so(filled):
     figure = render.figures(item_of("lindinger2020_figs5", filled, "dataset=boston"), collect(filled))["elbo_boxes"]
     assert "4 of 20 runs" in figure.get_suptitle()

@@ -70,6 +70,15 @@ def test_wilcoxon_by_hand_and_holm_over_the_pairs():
     assert (found["median_difference"] < 0).all()
 
 
+def test_holm_multiplies_the_second_least_p_value_by_one_less():
+    # Over six blocks: a - b is always negative (2 / 64); a - c and b - c each lose some.
+    table = losses([[0, 1, 0.5], [0, 2, 1.5], [0, 3, 3.2], [0, 4, 4.4], [0, 5, -1.1], [0, 6, -2.7]])
+    found = statistics.wilcoxon_holm(table)
+    p = np.sort(found["p_value"])
+    assert p[0] < p[1] < p[2]
+    assert np.sort(found["p_holm"]).tolist() == pytest.approx(np.maximum.accumulate([3 * p[0], min(1, 2 * p[1]), p[2]]))
+
+
 def test_wilcoxon_of_equal_losses_is_one():
     assert statistics.wilcoxon_holm(losses([[1.0, 1.0]] * 5, "ab"))["p_value"].tolist() == [1.0]
 

@@ -1,0 +1,72 @@
+"""The table of ``bench steps``: from processes that answer, in turn, to medians and floors."""
+
+import io
+import json
+
+import pandas as pd
+import pytest
+
+from dgpbench.benchmarks import cells, peers, steps
+from dgpbench.benchmarks.beat import WARM_UP, Beat, Finished
+from dgpbench.cli import main
+from dgpbench.errors import Refused
+
+TINY = ["dataset=bimodal", "M=8", "L=2", "tau=1", "B=16", "R=2", "repeats=2"]
+
+
+def test_real_processes_step_in_turn_and_the_table_has_a_floor(tmp_path):
+    file = tmp_path / "steps.csv"
+    assert main(["bench", "steps", "methods=mf,sghmc", *TINY, "--output", str(file)]) == 0
+    frame = pd.read_csv(file)
+    assert list(frame["method"]) == ["mf", "sghmc"]
+    assert (frame["repeats"] == 2).all()
+    assert (frame[["ms_per_step", "q25", "q75", "floor_ms", "gflop", "gemm_gflops", "cpu_ms_per_step"]] > 0).all(
+        axis=None
+    )
+    assert list(frame["floor_ratio"]) == pytest.approx(list(frame["ms_per_step"] / frame["floor_ms"]), rel=1e-4)
+    assert (frame["data"] == "bimodal").all()
+
+
+def test_a_cell_that_cannot_be_timed_says_why_and_the_others_stand():
+    plan = cells.parse(["methods=mf", "M=8,999999", *TINY[:1], *TINY[2:-1], "repeats=1"])
+    frame = steps.measure(plan)
+    assert frame["ms_per_step"].notna().tolist() == [True, False]
+    assert "999999" in frame["problem"][1]
+
+
+def test_the_first_blocks_are_no_measurement():
+    answers = io.StringIO()
+    beat = Beat(io.StringIO("go\n"), answers, lambda: 40.0, {"gflop": 1.0})
+    for block in range(1, WARM_UP + 1):
+        beat(10 * block)
+    with pytest.raises(Finished):
+        beat(10 * (WARM_UP + 1))
+    said = [json.loads(line) for line in answers.getvalue().splitlines()]
+    assert said[0] == {"gflop": 1.0}
+    assert [sorted(line) for line in said[1:]] == [["cpu_ms", "gemm_gflops", "ms"]]
+
+
+def test_tracing_is_taken_off_a_blocks_time(monkeypatch):
+    now = iter([0.0, 0.0, 0.0, 100.0, 107.0])
+    monkeypatch.setattr("dgpbench.benchmarks.beat.time.perf_counter", lambda: next(now, 107.0))
+    answers = io.StringIO()
+    beat = Beat(io.StringIO("go\n"), answers, lambda: 40.0, {})
+    beat(10)
+    beat(20)
+    with pytest.raises(Finished):
+        beat(30, excluded=5.0)
+    assert json.loads(answers.getvalue().splitlines()[-1])["ms"] == pytest.approx(
+        200.0
+    )  # (107 - 100 - 5) s over 10 steps
+
+
+def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
+    monkeypatch.setattr(peers, "find_spec", lambda name: None)
+    assert main(["bench", "peers"]) == 2
+    assert "dgpbench[peers]" in capsys.readouterr().err
+
+
+def test_no_cell_at_all_is_refused():
+    plan = cells.parse(["methods=mf", "M=999999", *TINY[:1], *TINY[2:]])
+    with pytest.raises(Refused, match="999999"):
+        steps.measure(plan)

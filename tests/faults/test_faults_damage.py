@@ -1,0 +1,122 @@
+"""Truncated files: named, never read by half, never in the way of what is whole."""
+
+import json
+
+import pytest
+from fault_tools import EVERY_STEP, TINY, one_sentence, the_record, until
+
+from dgpbench import records
+from dgpbench.cli import main
+
+
+@pytest.fixture
+def store(tmp_path, tiny):
+    """A results folder with one finished run, and the run's directory."""
+    assert tiny() == 0
+    (path,) = tmp_path.rglob(records.RECORD)
+    return tmp_path / "results", path.parent
+
+
+def truncate(path, share):
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_truncated_record_is_named_and_the_run_is_carried_out_again(share, store, tiny, capsys):
+    results, run = store
+    scores = the_record(results)["scores"]
+    truncate(run / records.RECORD, share)
+    assert main(["results", "verify", str(results)]) == 1
+    assert "truncated" in capsys.readouterr().out
+    assert tiny() == 0
+    assert the_record(results)["scores"] == scores
+
+
+@pytest.mark.parametrize("name", records.FILES)
+def test_a_truncated_file_beside_a_record_is_named_and_quarantined_on_request(name, store, capsys):
+    results, run = store
+    truncate(run / name, 0.5)
+    capsys.readouterr()
+    assert main(["results", "verify", str(results), "--quarantine"]) == 1
+    assert name in capsys.readouterr().out
+    assert not run.exists()
+    assert main(["results", "verify", str(results)]) == 0
+
+
+@pytest.mark.parametrize("name", ["trace.parquet", "points.parquet", "posterior.npz"])
+def test_a_picture_of_a_run_with_a_truncated_file_is_one_sentence(name, store, capsys):
+    _, run = store
+    truncate(run / name, 0.5)
+    capsys.readouterr()
+    code = main(["show", str(run), "--plot"])
+    said = capsys.readouterr()
+    assert name in said.out
+    assert code == 0 or (code == 2 and one_sentence(said.err))
+
+
+def test_starting_from_a_run_whose_parameters_are_truncated_is_one_sentence(store, tiny, capsys):
+    _, run = store
+    truncate(run / records.PARAMETERS, 0.5)
+    capsys.readouterr()
+    assert tiny("seed=1", f'init_from="{run}"') == 2
+    assert "init_from" in one_sentence(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("name", [records.RECORD, *records.FILES])
+def test_the_report_of_a_store_with_a_truncated_file_is_written(name, store, tiny, capsys):
+    results, run = store
+    assert tiny("split=1") == 0
+    truncate(run / name, 0.5)
+    assert main(["report", str(results)]) == 0
+    text = (results / "report.html").read_text()
+    assert "split1-seed0" in text
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def whole(zygote, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    zygote.run(["run", *TINY], folder)
+    return the_record(folder)["scores"]
+
+
+@pytest.mark.parametrize("damaged", [1, 2], ids=["the newest", "both"])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_truncated_checkpoint_is_passed_over_and_the_same_bits_come_out(damaged, share, whole, zygote, tmp_path):
+    import os
+    import signal
+
+    job = zygote.start(["run", *TINY], tmp_path, **EVERY_STEP)
+    until(lambda: len(list(tmp_path.rglob("step-*.npz"))) == 2)
+    os.kill(job.pid, signal.SIGTERM)
+    if job.wait() == 0:
+        pytest.skip("the run was over before the signal came")
+    for path in sorted(tmp_path.rglob("step-*.npz"), reverse=True)[:damaged]:
+        truncate(path, share)
+    zygote.run(["run", *TINY], tmp_path)
+    assert the_record(tmp_path)["scores"] == whole
+
+
+def test_stale_checkpoints_of_higher_steps_do_not_push_out_new_ones(tmp_path):
+    import tensorflow as tf
+
+    from dgpbench.training.checkpoints import Checkpoints
+
+    variable, progress = tf.Variable([1.0]), {"trace": [], "training_seconds": 0.0}
+    for step in (80, 90):
+        Checkpoints(tmp_path, "old").save(step, [variable], progress)
+    new = Checkpoints(tmp_path, "new")
+    assert new.restore([variable]) is None
+    new.save(10, [variable], progress)
+    assert new.restore([variable])[0] == 10
+
+
+def test_a_record_from_elsewhere_is_found(store, capsys):
+    results, run = store
+    record = json.loads((run / records.RECORD).read_text())
+    record["identity"]["split"] = 5
+    (run / records.RECORD).write_text(json.dumps(record))
+    capsys.readouterr()
+    assert main(["results", "verify", str(results)]) == 1
+    assert "another run" in capsys.readouterr().out

@@ -1,0 +1,114 @@
+"""Numbers that are not finite: never a score, never a table cell; a few more tries with more jitter, each on record."""
+
+import pytest
+from fault_tools import one_sentence, the_record
+
+from dgpbench import records
+from dgpbench.report.collect import collect
+
+
+@pytest.fixture
+def indefinite(monkeypatch):
+    """Have k(Z, Z) be indefinite below some jitter: TensorFlow's Cholesky on the CPU gives NaN and raises nothing."""
+    import tensorflow as tf
+
+    from dgpbench.gp.layers import GPLayer
+
+    original = GPLayer.cholesky
+
+    def below(least):
+        def cholesky(layer):
+            K = original(layer)
+            return K if layer.jitter >= least else tf.linalg.cholesky(K - 10.0 * tf.eye(tf.shape(K)[0], dtype=K.dtype))
+
+        monkeypatch.setattr(GPLayer, "cholesky", cholesky)
+
+    return below
+
+
+def test_an_indefinite_kernel_matrix_is_tried_again_with_more_jitter_and_then_diverges(indefinite, tiny, tmp_path):
+    indefinite(1.0)
+    assert tiny() == 1
+    record = the_record(tmp_path)
+    assert record["status"] == "diverged"
+    assert record["scores"] == {}
+    retries = [note for note in record["notes"] if "retry" in note]
+    assert [note["retry"] for note in retries] == [1, 2]
+    assert [note["jitter"] for note in retries] == pytest.approx([1e-5, 1e-4])
+    assert all("nan" in note["after"] for note in retries)
+
+
+def test_more_jitter_that_helps_gives_a_run_whose_record_says_so(indefinite, tiny, tmp_path):
+    indefinite(5e-6)
+    assert tiny() == 0
+    record = the_record(tmp_path)
+    assert record["status"] == "done"
+    (note,) = [note for note in record["notes"] if "retry" in note]
+    assert note["jitter"] == pytest.approx(1e-5)
+    assert record["config"]["method"]["jitter"] == pytest.approx(1e-6)
+
+
+def test_a_method_without_jitter_is_not_tried_again(tiny, tmp_path, monkeypatch):
+    from dgpbench.errors import Diverged
+    from dgpbench.methods import exact
+
+    def diverge(*_):
+        calls.append(1)
+        raise Diverged("the objective became nan")
+
+    calls = []
+    monkeypatch.setattr(exact, "_build", diverge)
+    settings = ["dataset=diabetes", "method=gpr", "budget=smoke", "progress=false", "plot=false"]
+    from dgpbench.cli import main
+
+    assert main(["run", *settings, f"results_dir={tmp_path}"]) == 1
+    assert the_record(tmp_path)["status"] == "diverged"
+    assert len(calls) == 1
+
+
+def test_a_retry_does_not_start_from_the_checkpoint_of_the_attempt_that_diverged(indefinite, tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("DGPBENCH_CHECKPOINT_SECONDS", "0")
+    indefinite(0.0)
+    assert tiny(f"method.jitter={10.0 * 1e-6!r}", folder=tmp_path / "plain") == 0
+    indefinite(5e-6)
+    assert tiny(folder=tmp_path / "retried") == 0
+    plain, retried = (the_record(tmp_path / name) for name in ("plain", "retried"))
+    assert plain["scores"] == retried["scores"]
+
+
+@pytest.mark.parametrize("rate", ["1e6", "1e300"])
+def test_a_learning_rate_far_too_large_never_gives_a_number_that_is_not_finite(rate, tiny, tmp_path):
+    import math
+
+    code = tiny(f"training.learning_rate={rate}")
+    record = the_record(tmp_path)
+    assert (code, record["status"]) in ((1, "diverged"), (0, "done"))
+    assert all(math.isfinite(score) for score in record["scores"].values())
+    assert record["status"] == "done" or record["scores"] == {}
+
+
+@pytest.mark.parametrize("rate", ["nan", "inf", "-inf", "-1", "0", "null", "fast"])
+def test_a_learning_rate_that_is_none_is_refused(rate, tiny, tmp_path, capsys):
+    assert tiny(f"training.learning_rate={rate}") == 2
+    assert "training.learning_rate" in one_sentence(capsys.readouterr().err)
+    assert not list(tmp_path.rglob(records.RECORD))
+
+
+def test_a_diverged_run_is_no_number_in_any_table(indefinite, tiny, tmp_path):
+    indefinite(1.0)
+    assert tiny() == 1
+    assert tiny("split=1") == 1
+    frame = collect(tmp_path / "results")
+    assert list(frame["status"]) == ["diverged", "diverged"]
+    for metric in ("tll", "rmse"):
+        assert metric not in frame or frame[metric].isna().all()
+
+
+@pytest.mark.parametrize("method", ["star", "fc", "sghmc", "sod", "aep", "fully_factorised"])
+def test_every_family_diverges_by_name_and_not_by_traceback(method, tiny, tmp_path, capsys):
+    code = tiny(f"method={method}", "method.likelihood_variance=1e200", "method.kernel_variance=1e250")
+    (path,) = tmp_path.rglob(records.RECORD)
+    record = records.read_record(path)
+    assert record["status"] in ("diverged", "done"), record["traceback"]
+    assert (code == 0) == (record["status"] == "done")
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,188 @@
+"""What a server can do wrong: tried again, passed over or refused; the cache never keeps what is not the table."""
+
+import io
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Response
+
+from dgpbench.datasets import transfer
+from dgpbench.datasets.readers import read
+from dgpbench.datasets.registry import load
+from dgpbench.datasets.table import digest
+from dgpbench.errors import Refused
+
+TABLE = b"a,b,y\n1,2,3\n4,5,6\n7,8,10\n"
+READER = {"format": "csv"}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("DGPBENCH_MIRROR", raising=False)
+    monkeypatch.setattr(transfer, "PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr(transfer, "CONNECT_AND_READ_SECONDS", (1, 1))
+    for variable in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path / "cache"
+
+
+def spec(*urls: str) -> dict:
+    """A data set whose file is TABLE, at these URLs."""
+    sources = [{"url": url, "reader": READER} for url in urls]
+    names = {"name": "small", "kind": "uci", "columns": ["a", "b", "y"], "target": "y"}
+    return {**names, "digest_xy": digest(read(io.BytesIO(TABLE), READER)), "sources": sources}
+
+
+def kept(cache) -> list[bytes]:
+    return [path.read_bytes() for path in cache.rglob("*") if path.is_file()]
+
+
+def short() -> Response:
+    return Response([TABLE[:12]], headers={"Content-Length": str(len(TABLE))})
+
+
+def busy() -> Response:
+    return Response(status=503)
+
+
+def slow() -> Response:
+    time.sleep(1.5)
+    return Response(TABLE)
+
+
+def good() -> Response:
+    return Response(TABLE)
+
+
+@pytest.mark.parametrize("fault", [busy, short, slow])
+def test_a_passing_fault_is_tried_again(fault, httpserver: HTTPServer, cache):
+    answers = [fault, good]
+    httpserver.expect_request("/t.csv").respond_with_handler(lambda request: answers.pop(0)())
+    assert load(spec(httpserver.url_for("/t.csv"))).num_rows == 3
+    assert kept(cache) == [TABLE]
+
+
+def html() -> Response:
+    return Response("<html><body>Please sign in</body></html>")
+
+
+def other_bytes() -> Response:
+    return Response(TABLE.replace(b"10", b"11"))
+
+
+@pytest.mark.parametrize("fault", [busy, short, slow, html, other_bytes, lambda: Response(b""), lambda: Response(status=404)])
+def test_a_lasting_fault_is_passed_over_for_the_next_source(fault, httpserver: HTTPServer, cache):
+    httpserver.expect_request("/bad.csv").respond_with_handler(lambda request: fault())
+    httpserver.expect_request("/good.csv").respond_with_data(TABLE)
+    table = load(spec(httpserver.url_for("/bad.csv"), httpserver.url_for("/good.csv")))
+    assert table.sources[0].origin.endswith("/good.csv")
+    assert kept(cache) == [TABLE]
+
+
+@pytest.mark.parametrize("fault", [busy, short, slow, html, other_bytes])
+def test_a_lasting_fault_of_the_only_source_is_one_sentence_and_an_empty_cache(fault, httpserver: HTTPServer, cache):
+    httpserver.expect_request("/t.csv").respond_with_handler(lambda request: fault())
+    with pytest.raises(Refused) as refusal:
+        load(spec(httpserver.url_for("/t.csv")))
+    assert "\n" not in str(refusal.value)
+    assert kept(cache) == []
+
+
+def test_an_upstream_file_that_has_changed_is_refused_with_both_hashes(httpserver: HTTPServer, cache):
+    httpserver.expect_request("/t.csv").respond_with_handler(lambda request: other_bytes())
+    wanted = spec(httpserver.url_for("/t.csv"))
+    changed = digest(read(io.BytesIO(TABLE.replace(b"10", b"11")), READER))
+    with pytest.raises(Refused, match=f"{changed} instead of {wanted['digest_xy']}"):
+        load(wanted)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "no-such-host.invalid"], ids=["refuses", "unknown"])
+def test_a_dead_host_is_one_sentence(host):
+    start = time.monotonic()
+    with pytest.raises(Refused, match="no connection"):
+        load(spec(f"http://{host}/t.csv"))
+    assert time.monotonic() - start < 20
+
+
+def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatch):
+    """Each byte comes well within the time-out between two packets, so that alone would wait for ever."""
+
+    def drip() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b"1"
+            time.sleep(0.1)
+
+    monkeypatch.setattr(transfer, "DRIP_SECONDS", 0.5)
+    httpserver.expect_request("/t.csv").respond_with_handler(
+        lambda request: Response(drip(), headers={"Content-Length": "100"})
+    )
+    start = time.monotonic()
+    with pytest.raises(Refused, match="no answer in time"):
+        load(spec(httpserver.url_for("/t.csv")))
+    assert time.monotonic() - start < 9  # three times the limit, and then some: never the 30 s of three whole bodies
+    assert kept(cache) == []
+
+
+def test_a_body_without_end_is_cut_off_before_it_fills_the_disk(httpserver: HTTPServer, cache, monkeypatch):
+    monkeypatch.setattr(transfer, "MAX_BYTES", 1000)
+    httpserver.expect_request("/t.csv").respond_with_data(b"1" * 200_000)
+    with pytest.raises(Refused, match="more than 1,000 bytes"):
+        load(spec(httpserver.url_for("/t.csv")))
+    assert kept(cache) == []
+
+
+@pytest.mark.parametrize("encoding", [None, "gzip"])
+def test_a_large_body_arrives_whole(encoding, httpserver: HTTPServer, tmp_path):
+    """The watch on the rate reads in another way than urllib3 alone does."""
+    import gzip
+
+    data = bytes(range(256)) * 4000
+    headers = {"Content-Encoding": encoding} if encoding else {}
+    httpserver.expect_request("/b").respond_with_data(gzip.compress(data) if encoding else data, headers=headers)
+    transfer.download(httpserver.url_for("/b"), tmp_path / "b")
+    assert (tmp_path / "b").read_bytes() == data
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("no network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def place(cache, url: str, content: bytes):
+    path = cache / url.partition("://")[2]
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+
+
+def test_offline_a_cached_table_works(offline, cache):
+    place(cache, "http://example.org/t.csv", TABLE)
+    assert load(spec("http://example.org/t.csv")).num_rows == 3
+
+
+def test_offline_without_a_cached_table_one_sentence_says_what_to_do(offline, cache):
+    with pytest.raises(Refused) as refusal:
+        load(spec("http://example.org/t.csv"))
+    for part in ("http://example.org/t.csv", "DGPBENCH_MIRROR", "dgpbench data import"):
+        assert part in str(refusal.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+def test_a_truncated_cache_file_is_never_used(share, offline, cache):
+    place(cache, "http://example.org/t.csv", TABLE[: int(share * len(TABLE))])
+    with pytest.raises(Refused):
+        load(spec("http://example.org/t.csv"))
+
+
+def test_a_truncated_cache_file_is_fetched_again(httpserver: HTTPServer, cache):
+    httpserver.expect_request("/t.csv").respond_with_data(TABLE)
+    place(cache, httpserver.url_for("/t.csv"), TABLE[:12])
+    assert load(spec(httpserver.url_for("/t.csv"))).num_rows == 3
+    assert kept(cache) == [TABLE]
