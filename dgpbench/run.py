@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -290,7 +291,10 @@ def _initial(run: str | None) -> dict[str, np.ndarray] | None:
     record = records.read_if_present(run)
     if record is None or record["status"] != "done":
         raise Refused(f"init_from={run} is not the directory of a finished run; those lie below results/runs")
-    return records.read_parameters(run)
+    try:
+        return records.read_parameters(run)
+    except (OSError, EOFError, ValueError, BadZipFile) as problem:
+        raise Refused(f"init_from={run} has no parameters that can be read ({problem}); run it again first") from None
 
 
 def _sized(method: dict[str, Any], train: Regression) -> dict[str, Any]:

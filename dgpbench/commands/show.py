@@ -58,4 +58,7 @@ def _plot(directory: Path, record, output: str | None) -> Path:
 
     if record["status"] != "done":
         raise Refused(f"{directory} is {record['status']}: there are no predictions to draw")
-    return save_run_figure(directory, Path(output) if output else directory / "figure.png")
+    try:
+        return save_run_figure(directory, Path(output) if output else directory / "figure.png")
+    except ValueError as problem:
+        raise Refused(f"there is no picture to draw: {problem}; run it again to replace it") from None

@@ -1,6 +1,7 @@
 """Truncated files: named, never read by half, never in the way of what is whole."""
 
 import json
+import shutil
 
 import pytest
 from fault_tools import EVERY_STEP, TINY, one_sentence, the_record, until
@@ -9,10 +10,18 @@ from dgpbench import records
 from dgpbench.cli import main
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A results folder with one finished run."""
+    folder = tmp_path_factory.mktemp("finished") / "results"
+    assert main(["run", *TINY, f"results_dir={folder}"]) == 0
+    return folder
+
+
 @pytest.fixture
-def store(tmp_path, tiny):
-    """A results folder with one finished run, and the run's directory."""
-    assert tiny() == 0
+def store(tmp_path, finished):
+    """A copy of it that may be damaged, and the run's directory."""
+    shutil.copytree(finished, tmp_path / "results")
     (path,) = tmp_path.rglob(records.RECORD)
     return tmp_path / "results", path.parent
 
