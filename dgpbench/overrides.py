@@ -87,9 +87,12 @@ def _is_hydras(override: Any) -> bool:
 
 
 def _check_key(override: Any) -> None:
-    if _is_hydras(override):
-        return
     key = override.key_or_group
+    if _is_hydras(override):
+        # Hydra would call whatever function a callback or launcher names.
+        if "_target_" in key or "_target_" in str(override.value()):
+            raise Refused(f"{override.input_line} names code to be run; an override can choose and set, but not that")
+        return
     known = key in config.GROUPS or key in SETTINGS or key.split(".")[0] in ("dataset", "task")
     if known and (override.is_add() or override.is_force_add() or override.is_delete()):
         raise Refused(f"{override.input_line} adds or removes a key; settings can be changed only, as in {key}=VALUE")

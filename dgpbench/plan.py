@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dgpbench import config, records
+from dgpbench import config, identity, records
 from dgpbench.errors import Refused
 from dgpbench.report.collect import FAILED
 from dgpbench.report.items import Item, Sweep
@@ -72,7 +72,7 @@ def _check_choices(item: Item, sweep: Sweep) -> None:
 def _planned(
     item: Item, sweep: Sweep, choices: dict[str, str], configuration: dict[str, Any], changed: dict
 ) -> Planned:
-    directory = records.identity_directory(
+    directory = identity.identity_directory(
         item.results_dir,
         task=configuration["task"]["name"],
         dataset=configuration["dataset"]["name"],
@@ -99,7 +99,7 @@ def _state(directory: Path, configuration: dict[str, Any]) -> tuple[str, float |
         return MISSING, None
     from dgpbench.run import recorded_config
 
-    same = record["config_hash"] == records.config_hash(recorded_config(configuration))
+    same = record["config_hash"] == identity.config_hash(recorded_config(configuration))
     return (DONE if same else CONFLICT), record["seconds"].get("total")
 
 

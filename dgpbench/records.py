@@ -10,17 +10,16 @@ import errno
 import hashlib
 import io
 import json
-import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
-from urllib.parse import quote
 
 from dgpbench.errors import Refused
+from dgpbench.identity import digest, identity_directory, plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +30,6 @@ STATUSES = ("done", "failed", "diverged", "interrupted", "timeout")
 RECORD, POINTS, TRACE, POSTERIOR = "record.json", "points.parquet", "trace.parquet", "posterior.npz"
 PARAMETERS = "parameters.npz"  # of the finished model, to start another run from
 FILES = (POINTS, TRACE, POSTERIOR, PARAMETERS)
-MAX_COMPONENT_BYTES = 150  # file systems take 255, and temporary names need room
 CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -60,85 +58,6 @@ class Record(TypedDict):
     finished: str
     notes: list[Any]  # what the method has to say about its fit
     files: dict[str, dict[str, Any]]  # name -> bytes, sha256
-
-
-# Identity: from the choices of a run to the name of its directory ----------------------------------------------------
-
-
-def identity_directory(
-    results_dir: str | os.PathLike,
-    *,
-    task: str,
-    dataset: str,
-    method: str,
-    num_layers: int,
-    protocol: str,
-    budget: str,
-    split: int,
-    seed: int,
-    overrides: Mapping[str, object],
-) -> Path:
-    """The directory of a run; two runs share it if and only if all of this is equal, names and values.
-
-    The order of ``overrides`` and the way a number is written (1e-3, 0.001) do not matter.
-    """
-    components = [task, dataset, f"{method}-L{num_layers}", f"{_safe(protocol)}-{_safe(budget, more='-')}"]
-    safe = [*map(_component, components[:3]), _shortened(components[3])]
-    return Path(results_dir, "runs", *safe, _last_component(f"split{split}-seed{seed}", overrides))
-
-
-def _last_component(base: str, overrides: Mapping[str, object]) -> str:
-    pairs = sorted(f"{_safe(key)}={_safe(canonical(value))}" for key, value in overrides.items())
-    text = ",".join(pairs)
-    if not text:
-        return base
-    return f"{base}+{text}" if len(f"{base}+{text}") <= MAX_COMPONENT_BYTES else f"{base}+{_digest(text)}"
-
-
-def _component(text: str) -> str:
-    return _shortened(_safe(str(text)))
-
-
-def _shortened(safe: str) -> str:
-    return safe if len(safe) <= MAX_COMPONENT_BYTES else f"{safe[: MAX_COMPONENT_BYTES // 2]}+{_digest(safe)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _safe(text: str, more: str = "") -> str:
-    """Percent-escape all but letters, digits and ``_ . - ~``, a leading dot (``..`` is a folder) and ``more``."""
-    escaped = quote(text, safe="")
-    for character in more:
-        escaped = escaped.replace(character, f"%{ord(character):02X}")
-    return f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped
-
-
-def canonical(value: object) -> str:
-    """One text for each value: 0.001 for 1e-3 and '1e-3', 20 for 20.0, true, null, [1,2] without spaces."""
-    value = _plain(value, str)
-    if isinstance(value, str):
-        try:
-            value = json.loads(value, parse_constant=str)
-        except ValueError:
-            return value
-    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":")) if not isinstance(value, str) else value
-
-
-def _whole(value: Any) -> Any:
-    """Floats without a fraction as integers, at any depth."""
-    if isinstance(value, dict):
-        return {key: _whole(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_whole(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def config_hash(config: Mapping[str, Any]) -> str:
-    """sha256 of canonical JSON, for a configuration without what changes no result (results_dir, num_threads)."""
-    text = json.dumps(_plain(config, str), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -223,8 +142,8 @@ def _encode(record: Mapping[str, Any]) -> bytes:
     if missing := Record.__required_keys__ - set(record):
         raise ValueError(f"the record lacks {', '.join(sorted(missing))}")
     lenient = {"config": str, "identity": str, "notes": lambda number: None}
-    plain = {key: _plain(value, lenient.get(key, _refuse(key))) for key, value in record.items()}
-    return (json.dumps(plain, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+    values = {key: plain(value, lenient.get(key, _refuse(key))) for key, value in record.items()}
+    return (json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def _refuse(key: str):
@@ -232,19 +151,6 @@ def _refuse(key: str):
         raise ValueError(f"the record's {key} holds {number}; numbers in a record are finite")
 
     return refuse
-
-
-def _plain(value: Any, non_finite) -> Any:
-    """Value as JSON has it: NumPy's numbers and arrays, tuples, mappings and paths become plain ones."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each, non_finite) for key, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(each, non_finite) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return non_finite(value)
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 @contextmanager
@@ -394,7 +300,7 @@ def lock(directory: str | os.PathLike, timeout: float = -1) -> Iterator[None]:
     run = Path(directory).absolute()
     if len(run.parts) < 7 or run.parts[-6] != "runs":
         raise ValueError(f"{directory} is not the directory of a run")
-    path = run.parents[5] / ".locks" / f"{_digest('/'.join(run.parts[-5:]))}.lock"
+    path = run.parents[5] / ".locks" / f"{digest('/'.join(run.parts[-5:]))}.lock"
     with refusing_unwritable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         held = FileLock(path, timeout=timeout)

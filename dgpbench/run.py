@@ -17,7 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from dgpbench import config as configuration
-from dgpbench import memory, provenance, records, summary, watchdog
+from dgpbench import identity, memory, provenance, records, summary, watchdog
 from dgpbench.datasets import registry
 from dgpbench.datasets.scaling import Regression, Standardiser
 from dgpbench.datasets.table import Table
@@ -58,7 +58,11 @@ class Results:
 
     def seconds(self) -> dict[str, float]:
         """Seconds of tracing, training and prediction, as far as the run came."""
-        known = {} if self.clock is None else {"tracing": self.clock.tracing_seconds, "training": self.clock.training_seconds}
+        known = (
+            {}
+            if self.clock is None
+            else {"tracing": self.clock.tracing_seconds, "training": self.clock.training_seconds}
+        )
         return known if self.prediction_seconds is None else known | {"prediction": self.prediction_seconds}
 
 
@@ -77,7 +81,7 @@ def execute(cfg: Any) -> Outcome:
 
 def directory_of(config: dict[str, Any], table: Table) -> Path:
     """The run's identity: where its record lies."""
-    return records.identity_directory(
+    return identity.identity_directory(
         config["results_dir"],
         task=config["task"]["name"],
         dataset=table.name,
@@ -180,7 +184,7 @@ def _write(
         "iterations": clock.trace[-1].iteration if clock and clock.trace else 0,
         "notes": [results.diagnostics, *results.retries],
         "config": settings,
-        "config_hash": records.config_hash(settings),
+        "config_hash": identity.config_hash(settings),
         "data": _describe(problem),
         "git": provenance.git_state(),
         "versions": provenance.versions(),
@@ -217,7 +221,10 @@ def _describe(problem: Problem) -> dict[str, Any]:
         "digest_xy_ordered": table.digest_xy_ordered,
         "verified": table.verified,
         # No paths: they are this machine's, and the hashes say which file it was.
-        "files": [{"origin": file.origin, "sha256": file.sha256, "pinned_sha256": file.pinned_sha256} for file in table.sources],
+        "files": [
+            {"origin": file.origin, "sha256": file.sha256, "pinned_sha256": file.pinned_sha256}
+            for file in table.sources
+        ],
     }
 
 
@@ -259,7 +266,9 @@ def _retrying(config: dict[str, Any], problem: Problem, directory: Path, results
             results.retries.append({"retry": len(results.retries) + 1, "jitter": method["jitter"], "after": str(ended)})
 
 
-def _fit_and_predict(config, problem: Problem, directory: Path, results: Results, seeds, begin: float) -> tuple[Any, Any]:
+def _fit_and_predict(
+    config, problem: Problem, directory: Path, results: Results, seeds, begin: float
+) -> tuple[Any, Any]:
     """One attempt: the predictor and its mixture at the test rows, in standard units."""
     from dgpbench.methods.choices import Choices
     from dgpbench.training.checkpoints import Checkpoints, interval
@@ -271,7 +280,7 @@ def _fit_and_predict(config, problem: Problem, directory: Path, results: Results
     with progress(f"{config['method']['name']} on {problem.table.name}", shown=config["progress"]) as report:
         limit = None if minutes is None else 60 * minutes
         # The key holds the jitter: an attempt never goes on from the checkpoint of another.
-        kept = Checkpoints(directory / "checkpoint", records.config_hash(recorded_config(config)), interval())
+        kept = Checkpoints(directory / "checkpoint", identity.config_hash(recorded_config(config)), interval())
         results.clock = Clock(config["training"].get("max_seconds"), limit, report, kept, started=begin)
         choices = Choices(config["method"], config["training"], config["prediction"], _initial(config["init_from"]))
         predictor = fit(_as_precision(problem.train, precision), choices, seeds, results.clock)
@@ -329,7 +338,7 @@ def _finished(directory: Path, config: dict[str, Any]) -> Outcome | None:
     record = records.read_if_present(directory)
     if record is None or record["status"] != "done":
         return None
-    if record["config_hash"] != records.config_hash(recorded_config(config)):
+    if record["config_hash"] != identity.config_hash(recorded_config(config)):
         raise Refused(
             f"{directory} holds a record made with other settings, so it is neither re-used nor overwritten; "
             "move it away, or choose another results_dir="
@@ -340,8 +349,12 @@ def _finished(directory: Path, config: dict[str, Any]) -> Outcome | None:
 def recorded_config(config: dict[str, Any]) -> dict[str, Any]:
     """The part of a configuration that says what was computed: the record keeps it, and its hash."""
     kept = {key: value for key, value in config.items() if key not in configuration.EXTERNAL}
-    kept["dataset"] = {key: value for key, value in config["dataset"].items() if key in ("name", "kind", "target", "seed", "num_rows")}
+    kept["dataset"] = {
+        key: value for key, value in config["dataset"].items() if key in ("name", "kind", "target", "seed", "num_rows")
+    }
     for group in ("protocol", "budget"):
         kept[group] = config[group]["name"]
-    kept["method"] = {key: value for key, value in config["method"].items() if key not in ("title", "citation", "optimisers")}
+    kept["method"] = {
+        key: value for key, value in config["method"].items() if key not in ("title", "citation", "optimisers")
+    }
     return kept

@@ -31,7 +31,9 @@ def limited(seconds: float | None, last_words: Callable[[str], object]) -> Itera
         return
     ended, deciding = threading.Event(), threading.Lock()
     handler = _raising(seconds)
-    watcher = threading.Thread(target=_watch, args=(seconds, ended, deciding, last_words, handler is not None), daemon=True)
+    watcher = threading.Thread(
+        target=_watch, args=(seconds, ended, deciding, last_words, handler is not None), daemon=True
+    )
     watcher.start()
     try:
         yield

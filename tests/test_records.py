@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dgpbench import provenance, records
+from dgpbench import identity, provenance, records
 from dgpbench.errors import Refused
 
 WHO = {
@@ -33,7 +33,7 @@ TRACE = pd.DataFrame({"iteration": [10, 20], "elbo": [-3.0, -2.0], "validation_t
 
 
 def directory_of(root: Path, overrides=None, **changed) -> Path:
-    return records.identity_directory(root, **(WHO | changed), overrides=overrides or {})
+    return identity.identity_directory(root, **(WHO | changed), overrides=overrides or {})
 
 
 def record_of(overrides=None, **changed) -> dict:
@@ -46,7 +46,7 @@ def record_of(overrides=None, **changed) -> dict:
         "seconds": {"tracing": 1.0, "training": 2.0, "prediction": 0.1, "total": 4.0},
         "iterations": 20,
         "config": {"training": {"learning_rate": 0.005}},
-        "config_hash": records.config_hash({}),
+        "config_hash": identity.config_hash({}),
         "data": {"name": "boston"},
         "git": None,
         "versions": {},
@@ -124,11 +124,11 @@ def test_protocol_and_budget_cannot_be_mistaken_for_one_another():
     ],
 )
 def test_values_have_one_canonical_form(value, same, text):
-    assert records.canonical(value) == records.canonical(same) == text
+    assert identity.canonical(value) == identity.canonical(same) == text
 
 
 def test_true_and_one_are_different_values():
-    assert records.canonical(True) != records.canonical(1)
+    assert identity.canonical(True) != identity.canonical(1)
 
 
 def test_sixty_overrides_stay_within_what_file_systems_take_and_stay_apart():
@@ -150,8 +150,8 @@ def test_odd_characters_never_leave_the_results_folder_or_make_a_name_too_long(n
 
 
 def test_the_config_hash_does_not_depend_on_the_order_of_keys_but_on_every_value():
-    assert records.config_hash({"a": 1, "b": {"c": [1, 2]}}) == records.config_hash({"b": {"c": (1, 2)}, "a": 1})
-    assert records.config_hash({"a": 1}) != records.config_hash({"a": 2})
+    assert identity.config_hash({"a": 1, "b": {"c": [1, 2]}}) == identity.config_hash({"b": {"c": (1, 2)}, "a": 1})
+    assert identity.config_hash({"a": 1}) != identity.config_hash({"a": 2})
 
 
 # Writing and reading

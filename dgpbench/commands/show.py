@@ -47,10 +47,19 @@ def run_directory(given: str) -> Path:
 def _settings(record) -> list[str]:
     """Training and method settings, the data's digest and the code's state, a line each."""
     config, data, git = record["config"], record["data"], record["git"]
-    lines = [f"  {section}: " + ", ".join(f"{key}={value}" for key, value in config[section].items() if not key.startswith("_"))
-             for section in ("method", "training", "prediction")]
-    code = "an installed wheel" if git is None else f"commit {git['commit'][:12]}{' with changes' if git['dirty'] else ''}"
-    return [*lines, f"  data: {data['n']} x {data['d']}, digest {data['digest_xy'][:16]}.., {data['verified']}", f"  code: {code}"]
+    lines = [
+        f"  {section}: "
+        + ", ".join(f"{key}={value}" for key, value in config[section].items() if not key.startswith("_"))
+        for section in ("method", "training", "prediction")
+    ]
+    code = (
+        "an installed wheel" if git is None else f"commit {git['commit'][:12]}{' with changes' if git['dirty'] else ''}"
+    )
+    return [
+        *lines,
+        f"  data: {data['n']} x {data['d']}, digest {data['digest_xy'][:16]}.., {data['verified']}",
+        f"  code: {code}",
+    ]
 
 
 def _plot(directory: Path, record, output: str | None) -> Path:

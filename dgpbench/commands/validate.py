@@ -11,7 +11,9 @@ def validate(arguments: Sequence[str]) -> int:
     :raises Refused: as ``run`` would, with one sentence
     """
     if {"--help", "-h"} & set(arguments):
-        print("dgpbench validate [GROUP=NAME ...] [SETTING=VALUE ...]: check what `dgpbench run` would be given, and run nothing")
+        print(
+            "dgpbench validate [GROUP=NAME ...] [SETTING=VALUE ...]: check what `dgpbench run` would be given, and run nothing"
+        )
         return 0
     flags, overrides = split_arguments(arguments)
     check_overrides(overrides, multirun=bool({"--multirun", "-m"} & set(flags)))

@@ -85,7 +85,9 @@ def _check_bytes(path: Path) -> None:
     """Refuse a file that could not be held in memory: a number takes about as much there as in text."""
     size, free = path.stat().st_size if path.is_file() else 0, available()
     if size > free:
-        raise Refused(f"{path} is {size / 2**30:,.1f} GiB large and {free / 2**30:,.1f} GiB of memory are free: take fewer rows")
+        raise Refused(
+            f"{path} is {size / 2**30:,.1f} GiB large and {free / 2**30:,.1f} GiB of memory are free: take fewer rows"
+        )
 
 
 def _no_table(path: Path, separator: str | None, error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dgpbench import metrics, records
+from dgpbench import identity, metrics, records
 from dgpbench.report.collect import FAILED
 from dgpbench.report.items import Block, Item, Sweep
 
@@ -47,7 +47,7 @@ def _set_so(settings: dict[str, tuple[str, ...]], changed: dict[str, Any], confi
     """Whether a run has these settings, and no other change: one with another learning rate is another column."""
     if not set(changed) <= set(settings):
         return False
-    return all(records.canonical(_lookup(config, key)) in values for key, values in settings.items())
+    return all(identity.canonical(_lookup(config, key)) in values for key, values in settings.items())
 
 
 def _lookup(config: dict[str, Any], key: str) -> Any:

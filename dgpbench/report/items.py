@@ -11,7 +11,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from dgpbench import config, overrides, records
+from dgpbench import config, identity, overrides
 from dgpbench.errors import Refused
 from dgpbench.settings import did_you_mean
 
@@ -145,7 +145,7 @@ def values_of(override: Any, offered: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def _text(value: str) -> str:
-    return records.canonical(value.strip("'\""))
+    return identity.canonical(value.strip("'\""))
 
 
 def narrow(item: Item, given: Sequence[str]) -> Item:

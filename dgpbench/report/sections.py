@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dgpbench import records
+from dgpbench import identity
 from dgpbench.report import cells, compare, comparisons, published, tables
 from dgpbench.report.grids import Cell, Grid, name, number, order
 from dgpbench.report.items import Item
@@ -36,7 +36,7 @@ class Section:
 def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
     """The records, in the order of their identities, each with its ``group``: g1, g2, ..."""
     frame = frame.sort_values([*GROUP, "split"], kind="stable", ignore_index=True)
-    settings = frame["overrides"].map(lambda changed: records.canonical(changed) if changed else "")
+    settings = frame["overrides"].map(lambda changed: identity.canonical(changed) if changed else "")
     keys = pd.Series(list(zip(*(frame[key] for key in GROUP), settings, strict=True)), index=frame.index, dtype=object)
     return frame.assign(settings=settings, group=[f"g{code + 1}" for code in pd.factorize(keys)[0]])
 

@@ -34,7 +34,14 @@ def test_a_cache_on_a_full_disk_is_one_sentence_and_holds_nothing(small_disk, mo
     monkeypatch.setenv("DGPBENCH_CACHE", str(disk))
     httpserver.expect_request("/t.csv").respond_with_data(b"a,b,y\n" + b"1,2,3\n" * 50_000)
     source = {"url": httpserver.url_for("/t.csv"), "reader": {"format": "csv"}}
-    spec = {"name": "small", "kind": "uci", "columns": ["a", "b", "y"], "target": "y", "digest_xy": "0", "sources": [source]}
+    spec = {
+        "name": "small",
+        "kind": "uci",
+        "columns": ["a", "b", "y"],
+        "target": "y",
+        "digest_xy": "0",
+        "sources": [source],
+    }
     with pytest.raises(Refused, match=r"disk is full.*DGPBENCH_CACHE"):
         load(spec)
     assert not [path for path in disk.rglob("*") if path.is_file()]
@@ -84,5 +91,3 @@ def test_a_picture_that_cannot_be_written_does_not_lose_the_run(monkeypatch, tmp
     assert main(["run", *(text for text in TINY if text != "plot=false"), f"results_dir={tmp_path}"]) == 0
     assert "No space left" in capsys.readouterr().out
     assert the_record(tmp_path)["status"] == "done"
-
-

@@ -66,7 +66,9 @@ def test_a_method_without_jitter_is_not_tried_again(tiny, tmp_path, monkeypatch)
     assert len(calls) == 1
 
 
-def test_a_retry_does_not_start_from_the_checkpoint_of_the_attempt_that_diverged(indefinite, tiny, tmp_path, monkeypatch):
+def test_a_retry_does_not_start_from_the_checkpoint_of_the_attempt_that_diverged(
+    indefinite, tiny, tmp_path, monkeypatch
+):
     monkeypatch.setenv("DGPBENCH_CHECKPOINT_SECONDS", "0")
     indefinite(0.0)
     assert tiny(f"method.jitter={10.0 * 1e-6!r}", folder=tmp_path / "plain") == 0

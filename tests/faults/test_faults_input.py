@@ -25,7 +25,12 @@ def table(folder, *, header="a,b,y", rows=ROWS, replace=None):
 def run(path, *overrides, target="y"):
     """The exit code of a tiny run on a table."""
     settings = [text for text in TINY if not text.startswith("dataset=")]
-    own = ["dataset=csv", f'dataset.path="{path}"', f"dataset.target={target}", f"results_dir={path.parent / 'results'}"]
+    own = [
+        "dataset=csv",
+        f'dataset.path="{path}"',
+        f"dataset.target={target}",
+        f"results_dir={path.parent / 'results'}",
+    ]
     return main(["run", *settings, *own, *overrides])
 
 
@@ -138,7 +143,23 @@ def test_sixty_overrides_give_a_path_that_every_file_system_takes_and_a_run(tmp_
     assert all(len(part.encode()) <= 255 for path in tmp_path.rglob("*") for part in path.parts)
 
 
-ODD = ["../../x", "a b", "é", "<script>", "star\n", "star;ls", "$(ls)", "%s", "x" * 300, "'", '"', "a=b", "{}", "star,", "-m"]
+ODD = [
+    "../../x",
+    "a b",
+    "é",
+    "<script>",
+    "star\n",
+    "star;ls",
+    "$(ls)",
+    "%s",
+    "x" * 300,
+    "'",
+    '"',
+    "a=b",
+    "{}",
+    "star,",
+    "-m",
+]
 
 
 @pytest.mark.parametrize("name", ODD, ids=range(len(ODD)))

@@ -10,7 +10,7 @@ from fault_tools import EVERY_STEP, TINY, the_record, until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dgpbench import records
+from dgpbench import identity, records
 
 RUN = ["run", *TINY]
 
@@ -53,7 +53,7 @@ def _kill_and_go_on(job, scores, zygote, folder) -> None:
 WRITER = """
 import itertools, numpy as np, pandas as pd
 from test_records import directory_of, record_of
-from dgpbench import records
+from dgpbench import identity, records
 for number in itertools.count():
     points = pd.DataFrame({"row": np.arange(20_000), "log_density": np.full(20_000, float(number))})
     records.write_run(directory_of(arguments[0]), record_of(scores={"tll": float(number)}), points, None, {"m": np.full(50_000, number)})
@@ -91,4 +91,4 @@ def _tests():
 def _directory(root):
     who = {"task": "interpolation", "dataset": "boston", "method": "star", "num_layers": 3}
     how = {"protocol": "lindinger2020", "budget": "paper", "split": 0, "seed": 0}
-    return records.identity_directory(root, **who, **how, overrides={})
+    return identity.identity_directory(root, **who, **how, overrides={})

@@ -74,7 +74,9 @@ def other_bytes() -> Response:
     return Response(TABLE.replace(b"10", b"11"))
 
 
-@pytest.mark.parametrize("fault", [busy, short, slow, html, other_bytes, lambda: Response(b""), lambda: Response(status=404)])
+@pytest.mark.parametrize(
+    "fault", [busy, short, slow, html, other_bytes, lambda: Response(b""), lambda: Response(status=404)]
+)
 def test_a_lasting_fault_is_passed_over_for_the_next_source(fault, httpserver: HTTPServer, cache):
     httpserver.expect_request("/bad.csv").respond_with_handler(lambda request: fault())
     httpserver.expect_request("/good.csv").respond_with_data(TABLE)

@@ -6,6 +6,7 @@ import pytest
 from toys import toy_record, write_toy
 
 from dgpbench import config, records
+from dgpbench.identity import config_hash
 from dgpbench.plan import count, in_words, matrix, plan, seconds_left
 from dgpbench.report.collect import collect
 from dgpbench.report.items import load
@@ -30,7 +31,7 @@ def finish(run, status="done"):
         "overrides": {},
     }
     made = toy_record(identity, {"tll": -2.0}, status=status)
-    made["config_hash"] = records.config_hash(recorded_config(resolved))
+    made["config_hash"] = config_hash(recorded_config(resolved))
     records.write_run(run.directory, made)
 
 

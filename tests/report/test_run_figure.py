@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from dgpbench import records
+from dgpbench import identity, records
 from dgpbench.report import run_figure as pictures
 
 WHO = {"task": "interpolation", "dataset": "a$b$c", "method": "star", "num_layers": 3, "protocol": "lindinger2020"}
@@ -97,7 +97,7 @@ def test_the_picture_has_two_panels_without_a_trace(trace, panels):
 
 @pytest.mark.parametrize("rows", [1, 2, 51])
 def test_a_picture_is_made_from_the_files_of_a_run(tmp_path, rows):
-    directory = records.identity_directory(tmp_path, **WHO)
+    directory = identity.identity_directory(tmp_path, **WHO)
     records.write_run(directory, record_of(), points_of(rows), trace_of([None] * 3))
     written = pictures.save_run_figure(directory)
     assert written == directory / "figure.png"
@@ -107,7 +107,7 @@ def test_a_picture_is_made_from_the_files_of_a_run(tmp_path, rows):
 
 
 def test_a_damaged_run_is_not_drawn(tmp_path):
-    directory = records.identity_directory(tmp_path, **WHO)
+    directory = identity.identity_directory(tmp_path, **WHO)
     records.write_run(directory, record_of(), points_of(5))
     (directory / "points.parquet").write_bytes(b"x")
     with pytest.raises(ValueError, match="bytes long instead of"):
@@ -115,7 +115,7 @@ def test_a_damaged_run_is_not_drawn(tmp_path):
 
 
 def test_a_run_without_points_says_so(tmp_path):
-    directory = records.identity_directory(tmp_path, **WHO)
+    directory = identity.identity_directory(tmp_path, **WHO)
     records.write_run(directory, record_of() | {"status": "failed"})
     with pytest.raises(ValueError, match="no predictions"):
         pictures.save_run_figure(directory, tmp_path / "figure.png")

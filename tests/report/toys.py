@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dgpbench import records
+from dgpbench.identity import config_hash, identity_directory
 
 VERSIONS = {"dgpbench": "0", "python": "3.12"}
 
@@ -53,7 +54,7 @@ def toy_record(
         "iterations": iterations,
         "notes": notes or [],
         "config": config,
-        "config_hash": records.config_hash(config),
+        "config_hash": config_hash(config),
         "data": {"name": identity["dataset"], "n": 100, "d": 3, "n_train": 90, "n_test": 10, "scale_y": 2.0},
         "git": None,
         "versions": VERSIONS,
@@ -95,7 +96,7 @@ def write_toy(
 ) -> Path:
     """Write one toy run; ``identity`` changes ``toy_identity``, ``record`` the other arguments of ``toy_record``."""
     who = toy_identity(**identity)
-    directory = records.identity_directory(results, **who)
+    directory = identity_directory(results, **who)
     usual = {"tll": -2.5, "nlpp": 2.5, "rmse": 3.0} if status == "done" else {}
     given = usual if scores is None else scores
     made = toy_record(who, given, status=status, **(record or {}))

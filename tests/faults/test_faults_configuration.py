@@ -1,0 +1,124 @@
+"""``dgpbench validate``: whatever is typed, 0, or 2 with one sentence, before TensorFlow is imported."""
+
+import contextlib
+import io
+import subprocess
+import sys
+
+import pytest
+from fault_tools import one_sentence
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dgpbench import config
+from dgpbench.cli import main
+from dgpbench.settings import SETTINGS
+
+NUMBERS = st.one_of(
+    st.integers(-2, 40),
+    st.integers(),
+    st.floats(),
+    st.sampled_from(["1e400", "-0.0", "nan", "inf", "1e-400", "0x10", "1_000", "1e3"]),
+)
+WORDS = st.sampled_from(
+    ["null", "true", "''", "[]", "{}", "[1,2]", "{a: 1}", "${seed}", "${nothing}", "${oc.env:HOME}", "???"]
+)
+TEXTS = st.text(min_size=0, max_size=12)
+CHOICES = sorted({name for setting in SETTINGS.values() for name in setting.choices})
+VALUES = st.one_of(NUMBERS, WORDS, TEXTS, st.sampled_from(CHOICES))
+KEYS = st.one_of(
+    st.sampled_from(sorted(SETTINGS)),
+    st.sampled_from(["dataset.path", "dataset.target", "dataset.kind", "dataset.name", "task.name", "method._target_"]),
+    st.sampled_from(["hydra.run.dir", "hydra/launcher", "method", "method.", ".method", "a.b.c", ""]),
+    TEXTS,
+)
+
+
+@st.composite
+def fitting(draw):
+    """A setting with a value of its own kind, often in range: what gets past the first checks."""
+    key = draw(st.sampled_from(sorted(SETTINGS)))
+    setting = SETTINGS[key]
+    kinds = {"int": st.integers(1, 50), "float": st.floats(1e-3, 1.0), "bool": st.booleans()}
+    values = [kinds[setting.kind]] if setting.kind in kinds else [TEXTS]
+    values += [st.sampled_from(setting.choices)] if setting.choices else []
+    return f"{key}={draw(st.one_of(*values))}"
+
+
+GROUP = st.sampled_from(config.GROUPS).flatmap(
+    lambda group: st.sampled_from(config.choices(group)).map(lambda name: f"{group}={name}")
+)
+OTHER = st.builds(
+    lambda sign, key, value: f"{sign}{key}={value}", st.sampled_from(["", "", "", "+", "++", "~"]), KEYS, VALUES
+)
+OVERRIDES = st.lists(st.one_of(GROUP, fitting(), OTHER), max_size=5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(OVERRIDES)
+def test_whatever_is_typed_validate_says_yes_or_one_sentence(overrides):
+    _check(["validate", *overrides])
+
+
+@settings(max_examples=60, deadline=None)
+@given(GROUP, st.lists(fitting(), min_size=1, max_size=3))
+def test_settings_of_the_right_kind_are_taken_or_refused_in_one_sentence(group, overrides):
+    _check(["validate", group, *overrides])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(TEXTS, max_size=3), st.sampled_from(["validate", "list", "show", "data", "plan", "table", "results", ""])
+)
+def test_whatever_follows_a_light_command_is_no_traceback(texts, command):
+    """``show`` and ``plan`` read files whose names nobody checked."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+        try:
+            code = main([command, *(text for text in texts if not text.startswith("-"))])
+        except SystemExit as stop:  # argparse's --help
+            code = stop.code
+    assert code in (0, 1, 2)
+    if code == 2:
+        one_sentence(said.getvalue())
+
+
+def _check(arguments) -> None:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+        code = main(arguments)
+    assert code in (0, 2), (code, arguments)
+    if code == 2:
+        one_sentence(said.getvalue())
+
+
+def test_validate_imports_no_tensorflow_and_runs_nothing(tmp_path):
+    code = (
+        "import sys; from dgpbench.cli import main\n"
+        "assert main(['validate', 'method=star', 'training.learning_rate=0.1']) == 0\n"
+        "assert main(['validate', 'method=star', 'training.learning_rate=nan']) == 2\n"
+        "assert not {'tensorflow', 'gpflow'} & set(sys.modules)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "method._target_=os.system",
+        "+method._target_=os.system",
+        "method._target_=dgpbench.cli.main",
+        "dataset._target_=os.system",
+        "hydra/launcher=submitit_nothing",
+        "hydra.callbacks.x._target_=os.system",
+        "+hydra.callbacks.x._target_=os.mkdir",
+        "+hydra.callbacks.x={_target_: os.mkdir, path: exploded}",
+    ],
+)
+def test_a_configuration_cannot_name_code_of_its_own(override, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", override, "budget=smoke"]) == 2
+    one_sentence(capsys.readouterr().err)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,113 @@
+"""What comes from outside is data: no markup, no code, no path that leads out, no archive that swells."""
+
+import zipfile
+
+import numpy as np
+import pytest
+from fault_tools import TINY, the_record
+
+from dgpbench import records
+from dgpbench.cli import main
+from dgpbench.datasets.archives import opened
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def test_a_script_in_the_header_of_a_table_reaches_the_report_as_text(tmp_path):
+    """As the name of the target, of a feature, of a constant column that the record names, and of the file."""
+    rows = np.random.default_rng(0).normal(size=(40, 4))
+    rows[:, 1] = 3.0
+    names = [f"{SCRIPT}a", f"{SCRIPT}b", f"{SCRIPT}c", f"{SCRIPT}y"]
+    path = tmp_path / "<script>alert(1)<!--.csv"
+    np.savetxt(path, rows, delimiter=";", header=";".join(names), comments="")
+    settings = [text for text in TINY if not text.startswith("dataset=")]
+    own = [
+        "dataset=csv",
+        f'dataset.path="{path}"',
+        f'dataset.target="{names[3]}"',
+        f"results_dir={tmp_path / 'results'}",
+    ]
+    assert main(["run", *settings, *own]) == 0
+    assert the_record(tmp_path)["data"]["dropped"] == [names[1]]
+    assert main(["report", str(tmp_path / "results")]) == 0
+    text = (tmp_path / "results" / "report.html").read_text()
+    assert "<script>alert" not in text
+
+
+def test_a_script_in_any_text_of_a_record_reaches_the_report_as_text(tmp_path):
+    from test_records import directory_of, record_of
+
+    for split, status in enumerate(("failed", "done")):
+        changed = {"method": SCRIPT, "dataset": SCRIPT, "split": split}
+        record = record_of(status=status, reason=SCRIPT, traceback=SCRIPT)
+        texts = {
+            "data": {"name": SCRIPT, "n": 1, "d": 1, "dropped": [SCRIPT]},
+            "notes": [SCRIPT],
+            "host": {"cpu": SCRIPT},
+        }
+        record |= texts | {"identity": record["identity"] | changed, "versions": {SCRIPT: SCRIPT}}
+        records.write_run(directory_of(tmp_path, **changed), record)
+    assert main(["report", str(tmp_path)]) == 0
+    text = (tmp_path / "report.html").read_text()
+    assert "&lt;script&gt;" in text
+    assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize("name", [records.POSTERIOR, records.PARAMETERS])
+def test_a_pickle_in_place_of_arrays_is_not_loaded(name, tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (tmp_path.joinpath("exploded").mkdir, ())
+
+    np.savez(tmp_path / name, a=np.array([Bomb()], dtype=object))
+    read = {records.POSTERIOR: records.read_posterior, records.PARAMETERS: records.read_parameters}[name]
+    with pytest.raises(ValueError, match="allow_pickle"):
+        read(tmp_path)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_pickle_in_a_checkpoint_is_not_loaded(tmp_path):
+    import tensorflow as tf
+
+    from dgpbench.training.checkpoints import Checkpoints
+
+    class Bomb:
+        def __reduce__(self):
+            return (tmp_path.joinpath("exploded").mkdir, ())
+
+    np.savez(tmp_path / "step-000000010.npz", about=np.array([Bomb()], dtype=object), v0=np.array([1.0]))
+    assert Checkpoints(tmp_path, "key").restore([tf.Variable([1.0])]) is None
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_yaml_from_a_user_cannot_name_python_objects(tiny, tmp_path, capsys):
+    (tmp_path / "blocks.yaml").write_text("!!python/object/apply:os.mkdir [exploded]\n")
+    assert tiny("method=custom", f'method.blocks_file="{tmp_path / "blocks.yaml"}"') == 2
+    assert "blocks_file" in capsys.readouterr().err
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_an_archive_member_that_climbs_out_writes_nothing(tmp_path):
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("../../evil.csv", "1,2")
+    with opened(tmp_path / "t.zip", "../../evil.csv") as file:
+        assert file.read() == b"1,2"
+    assert [path.name for path in tmp_path.iterdir()] == ["t.zip"]
+
+
+def test_an_archive_that_swells_is_refused_before_it_is_read(tmp_path):
+    with zipfile.ZipFile(tmp_path / "t.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t.csv", b"0" * 50_000_000)
+    with pytest.raises(zipfile.BadZipFile, match="claims"), opened(tmp_path / "t.zip", "t.csv"):
+        pass
+
+
+def test_a_link_in_place_of_a_record_leads_nowhere_else(tmp_path):
+    """A symbolic link in the store is read as what it points to, and verified against its place like any other."""
+    from test_records import directory_of, record_of
+
+    directory, other = directory_of(tmp_path), directory_of(tmp_path, split=1)
+    records.write_run(directory, record_of())
+    other.mkdir(parents=True)
+    (other / records.RECORD).symlink_to(directory / records.RECORD)
+    assert any("another run" in problem for problem in records.verify_run(other))
