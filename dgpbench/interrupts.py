@@ -5,7 +5,7 @@ A second signal never waits.
 
 import signal
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _NAMES = {signal.SIGINT: "SIGINT", signal.SIGTERM: "SIGTERM"}
 EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
@@ -28,10 +28,8 @@ def _handle(number: int, _frame) -> None:
 def handled(numbers: Iterable[signal.Signals] = tuple(_NAMES)) -> Iterator[None]:
     """Turn the signals into KeyboardInterrupt with the signal's name, for as long as the block lasts."""
     before = {}
-    try:
+    with suppress(ValueError):  # not the main thread: signals are somebody else's
         before = {number: signal.signal(number, _handle) for number in numbers}
-    except ValueError:
-        pass  # not the main thread: signals are somebody else's
     try:
         yield
     finally:

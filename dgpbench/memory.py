@@ -1,4 +1,4 @@
-"""Whether a run fits in memory, as far as its configuration tells: a lower bound, so that nothing is refused in vain."""
+"""Whether a run fits in memory, as far as its configuration tells: a lower bound, so nothing is refused in vain."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""``dgpbench validate``: is this a configuration that ``run`` would take? Nothing is run, and TensorFlow is not imported."""
+"""``dgpbench validate``: would ``run`` take this? Nothing is run, and TensorFlow is not imported."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def validate(arguments: Sequence[str]) -> int:
     """
     if {"--help", "-h"} & set(arguments):
         print(
-            "dgpbench validate [GROUP=NAME ...] [SETTING=VALUE ...]: check what `dgpbench run` would be given, and run nothing"
+            "dgpbench validate [GROUP=NAME ...] [SETTING=VALUE ...]: check what `run` would be given, and run nothing"
         )
         return 0
     flags, overrides = split_arguments(arguments)

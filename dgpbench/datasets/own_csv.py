@@ -86,7 +86,7 @@ def _check_bytes(path: Path) -> None:
     size, free = path.stat().st_size if path.is_file() else 0, available()
     if size > free:
         raise Refused(
-            f"{path} is {size / 2**30:,.1f} GiB large and {free / 2**30:,.1f} GiB of memory are free: take fewer rows"
+            f"{path} is {size / 2**30:,.1f} GiB large, with {free / 2**30:,.1f} GiB of memory free: take fewer rows"
         )
 
 

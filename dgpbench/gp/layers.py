@@ -16,6 +16,7 @@ class Features(NamedTuple):
     """
 
     A: tf.Tensor
+    prior_variance: tf.Tensor
     residual: tf.Tensor
     mean: tf.Tensor
 
@@ -68,11 +69,14 @@ class GPLayer(gpflow.Module):
         R, B = tf.shape(H)[0], tf.shape(H)[1]
         rows = tf.reshape(H, [R * B, H.shape[-1]])
         A = tf.linalg.triangular_solve(Lk, self.kernel(self.Z, rows))
-        noise = self.white_noise + self.output_noise
-        residual = self.kernel(rows, full_cov=False) + noise - tf.reduce_sum(tf.square(A), axis=0)
+        prior_variance = self.kernel(rows, full_cov=False) + self.white_noise + self.output_noise
+        residual = prior_variance - tf.reduce_sum(tf.square(A), axis=0)
         mean = tf.transpose(self.mean_function(rows))
         return Features(
-            tf.reshape(A, [A.shape[0], R, B]), tf.reshape(residual, [R, B]), tf.reshape(mean, [self.num_gps, R, B])
+            tf.reshape(A, [A.shape[0], R, B]),
+            tf.reshape(prior_variance, [R, B]),
+            tf.reshape(residual, [R, B]),
+            tf.reshape(mean, [self.num_gps, R, B]),
         )
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.layers import Features
 from dgpbench.gp.prior import DeepGP
-from dgpbench.gp.quadratics import bilinear, block_gram, quadratic
+from dgpbench.gp.quadratics import bilinear, block_gram, gram, quadratic
 
 
 class Paths(NamedTuple):
@@ -93,6 +93,12 @@ def _unconditional_mean(q: Blocks, layer: int, features: Features) -> tf.Tensor:
     return features.mean + tf.reshape(projected, tf.shape(features.mean))
 
 
+def _own_variance(S: tf.Tensor, features: Features) -> tf.Tensor:
+    """a^T S a + k - a^T a as k + a^T (S - I) a, one pass over A less; [P, R, B] for blocks S [P, M, M]."""
+    I = tf.eye(tf.shape(S)[-1], dtype=S.dtype)  # noqa: E741
+    return quadratic(S - I, features.A) + features.prior_variance
+
+
 class _RecursiveMarginals:
     """Theorem 1 for STAR and its sub-cases, without any per-row linear algebra (METHODS Sec. 2, identity 1).
 
@@ -120,7 +126,7 @@ class _RecursiveMarginals:
         U = {k: w_k / self.d[k] for k, w_k in w.items()}
         self.U.append(U)
         mean = _unconditional_mean(self.q, layer, own)
-        variance = quadratic(self._covariance(layer, layer), own.A) + own.residual
+        variance = _own_variance(self._covariance(layer, layer), own)
         output = layer == len(self.q.structure.widths) - 1
         for k in U:
             gain, loss = U[k] * self.e[k], U[k] * w[k]
@@ -153,7 +159,7 @@ class _RecursiveMarginals:
         for j in range(earlier + 1):
             C_l, C_k = self._factor(layer, j), self._factor(earlier, j)
             if C_l is not None and C_k is not None:
-                products.append(tf.matmul(C_l, C_k, transpose_b=True))
+                products.append(gram(C_l) if C_l is C_k else tf.matmul(C_l, C_k, transpose_b=True))
         if not products:
             return None
         if layer == earlier == len(self.q.structure.widths) - 1:
@@ -183,9 +189,8 @@ class _DenseMarginals:
         """mu^ [T_l, R, B] and Sigma^ of the newest layer; Sigma^ is [R, B, T_l, T_l], for the output [1, R, B]."""
         layer = len(features) - 1
         own = features[layer]
-        width = self.q.structure.widths[layer]
         mean = _unconditional_mean(self.q, layer, own)
-        variance = self._cross(layer, layer, features) + own.residual[..., None, None] * tf.eye(width, dtype=own.A.dtype)
+        variance = self._within(layer, own)
         if layer > 0:
             cross = tf.concat([self._cross(layer, k, features) for k in range(layer)], axis=-1)  # [R, B, T_l, n]
             self.W = tf.linalg.triangular_solve(self.factor, tf.linalg.matrix_transpose(cross))
@@ -214,22 +219,26 @@ class _DenseMarginals:
         self.normals = tf.concat([self.normals, e], axis=-1)
 
     def _cross(self, layer: int, earlier: int, features: list[Features]) -> tf.Tensor:
-        """S~ between two layers without the residual, [R, B, T_l, T_k]."""
+        """S~ between two layers, [R, B, T_l, T_k]."""
         A = features[layer].A
-        if layer == earlier:
-            return self._within(layer, A)
         T, T_k = self.q.structure.widths[layer], self.q.structure.widths[earlier]
         blocks = [self._block(layer, t, earlier, s) for t in range(T) for s in range(T_k)]
         return _as_matrices(bilinear(tf.stack(blocks), A, features[earlier].A), np.arange(T * T_k).reshape(T, T_k))
 
-    def _within(self, layer: int, A: tf.Tensor) -> tf.Tensor:
-        """Only one of S_ts and S_st = S_ts^T is needed, and a^T S_ts a is a^T (S_ts + S_ts^T) a / 2, a quadratic form."""
+    def _within(self, layer: int, features: Features) -> tf.Tensor:
+        """S~ within a layer, [R, B, T_l, T_l].
+
+        Only one of S_ts and S_st = S_ts^T is needed, and a^T S_ts a is a^T (S_ts + S_ts^T) a / 2, a quadratic form.
+        """
         T = self.q.structure.widths[layer]
-        pairs = [(t, s) for t in range(T) for s in range(t + 1)]
-        S = tf.stack([self._block(layer, t, layer, s) for t, s in pairs])
-        S = 0.5 * (S + tf.linalg.matrix_transpose(S))
+        pairs = [(t, t) for t in range(T)] + [(t, s) for t in range(T) for s in range(t)]
+        own = _own_variance(tf.stack([self._block(layer, t, layer, t) for t in range(T)]), features)
+        forms = own
+        if T > 1:
+            S = tf.stack([self._block(layer, t, layer, s) for t, s in pairs[T:]])
+            forms = tf.concat([own, quadratic(0.5 * (S + tf.linalg.matrix_transpose(S)), features.A)], axis=0)
         places = np.array([[pairs.index((max(t, s), min(t, s))) for s in range(T)] for t in range(T)])
-        return _as_matrices(quadratic(S, A), places)
+        return _as_matrices(forms, places)
 
     def _block(self, layer: int, t: int, earlier: int, s: int) -> tf.Tensor:
         """S[(l, t), (k, s)], [M, M], for a node that does not precede the other."""

@@ -24,7 +24,7 @@ def _quadratic(S: tf.Tensor, A: tf.Tensor):
     SA = tf.reshape(S @ A, [-1, M, N])
 
     def gradient(g):  # g: [P, N]
-        dA = 2.0 * tf.reduce_sum(g[:, None, :] * SA, axis=0)
+        dA = tf.reduce_sum((2.0 * g)[:, None, :] * SA, axis=0)
         gA = tf.reshape(g[:, None, :] * A, [-1, N])
         return tf.matmul(gA, A, transpose_b=True), dA
 
@@ -68,6 +68,16 @@ def _bilinear(S: tf.Tensor, A: tf.Tensor, A_earlier: tf.Tensor):
 def _sum_paths(values: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
     """Sum over paths where the earlier layer has one for all of them."""
     return tf.reduce_sum(values, axis=1, keepdims=True) if like.shape[1] == 1 else values
+
+
+@tf.custom_gradient
+def gram(C: tf.Tensor):
+    """C C^T for a stack of matrices; its gradient (dS + dS^T) C takes one product, not two."""
+
+    def gradient(dS):
+        return tf.matmul(dS + tf.linalg.matrix_transpose(dS), C)
+
+    return tf.matmul(C, C, transpose_b=True), gradient
 
 
 def block_gram(C: tf.Tensor, num_blocks: int) -> list[tf.Tensor]:

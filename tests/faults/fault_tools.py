@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from dgpbench import records
 
 TINY = [
@@ -81,8 +83,10 @@ class Zygote:
         return json.loads(self.process.stdout.readline())
 
     def end(self) -> None:
-        """Let it go."""
-        self.process.stdin.close()
+        """End it, and whatever a test that failed has left running."""
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            child.kill()
+        self.process.kill()
         self.process.wait(10)
 
 

@@ -1,4 +1,4 @@
-"""Bad tables and bad settings: refused in one sentence before anything runs, or run and recorded with finite numbers."""
+"""Bad tables and bad settings: refused in one sentence before anything runs, or run to finite numbers."""
 
 import math
 

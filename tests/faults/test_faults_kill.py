@@ -55,8 +55,9 @@ import itertools, numpy as np, pandas as pd
 from test_records import directory_of, record_of
 from dgpbench import identity, records
 for number in itertools.count():
-    points = pd.DataFrame({"row": np.arange(20_000), "log_density": np.full(20_000, float(number))})
-    records.write_run(directory_of(arguments[0]), record_of(scores={"tll": float(number)}), points, None, {"m": np.full(50_000, number)})
+    points = pd.DataFrame({"row": np.arange(20_000), "pit": np.full(20_000, float(number))})
+    record, posterior = record_of(scores={"tll": float(number)}), {"m": np.full(50_000, number)}
+    records.write_run(directory_of(arguments[0]), record, points, None, posterior)
 """
 
 
