@@ -97,7 +97,7 @@ def _state(directory: Path, configuration: dict[str, Any]) -> tuple[str, float |
         return BROKEN, record["seconds"].get("total")
     if record["status"] != "done":
         return MISSING, None
-    from dgpbench.run import recorded_config
+    from dgpbench.recording import recorded_config
 
     same = record["config_hash"] == identity.config_hash(recorded_config(configuration))
     return (DONE if same else CONFLICT), record["seconds"].get("total")

@@ -178,10 +178,10 @@ def test_the_test_rows_reach_no_fitted_value(tmp_path, monkeypatch):
     """Change one test row's target: the posterior must not move."""
     import numpy as np
 
-    from dgpbench import run as run_module
+    from dgpbench import problem as problem_module
 
     monkeypatch.chdir(tmp_path)
-    original = run_module.make_split
+    original = problem_module.make_split
     chosen = {}
 
     def spoiled(table, *rest):
@@ -191,7 +191,7 @@ def test_the_test_rows_reach_no_fitted_value(tmp_path, monkeypatch):
             table.X[split.test] *= -3.0
         return split
 
-    monkeypatch.setattr(run_module, "make_split", spoiled)
+    monkeypatch.setattr(problem_module, "make_split", spoiled)
     posteriors = []
     for spoil in (False, True):
         chosen["spoil"] = spoil

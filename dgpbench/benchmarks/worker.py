@@ -84,7 +84,7 @@ def rows(cell: Cell, config: dict[str, Any] | None = None) -> tuple[Regression, 
     import numpy as np
 
     from dgpbench.datasets import registry
-    from dgpbench.run import pose
+    from dgpbench.problem import pose
 
     config = resolve(replace(cell, code="dgpbench")) if config is None else config
     try:

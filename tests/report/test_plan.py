@@ -8,9 +8,10 @@ from toys import toy_record, write_toy
 from dgpbench import config, records
 from dgpbench.identity import config_hash
 from dgpbench.plan import count, in_words, matrix, plan, seconds_left
+from dgpbench.recording import recorded_config
 from dgpbench.report.collect import collect
 from dgpbench.report.items import load
-from dgpbench.run import directory_of, recorded_config
+from dgpbench.run import directory_of
 
 SMALL = ("dataset=boston", "method=mf,sgp", "split=range(2)", "budget=smoke")
 

@@ -1,0 +1,80 @@
+"""Prechelt's UP_5 on a smoothed score, and how a smaller budget scales it."""
+
+import numpy as np
+
+from dgpbench.methods.variational import hold_out, stopping_rule
+from dgpbench.training.early_stopping import StoppingRule
+
+
+def stopped_at(rule, scores):
+    """The iteration at which the rule stops a run with these scores, or None."""
+    ends = ((k + 1) * rule.interval for k in range(len(scores)))
+    return next((end for k, end in enumerate(ends) if rule.stops(end, list(scores[: k + 1]))), None)
+
+
+def published(**changes):
+    return StoppingRule(**({"start": 5000} | changes))
+
+
+def test_five_falling_strips_stop_a_run_after_its_first_part():
+    scores = np.concatenate([np.linspace(0, 1, 550), np.linspace(1, 0, 400)])
+    at = stopped_at(published(), scores)
+    assert 5500 + 5 * 50 <= at <= 5500 + 1000
+
+
+def test_a_rising_score_never_stops_a_run():
+    assert stopped_at(published(), np.linspace(0, 1, 2000)) is None
+
+
+def test_nothing_stops_in_the_first_part():
+    assert stopped_at(published(start=3000), np.linspace(1, 0, 300)) is None
+    assert stopped_at(published(start=3000), np.linspace(1, 0, 310)) is not None
+
+
+def test_five_falling_strips_stop_a_run_and_four_do_not():
+    rule = StoppingRule(start=0, smoothing=5)
+    assert stopped_at(rule, np.repeat([6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 5)) == 300
+    assert stopped_at(rule, np.repeat([0.0, 5.0, 4.0, 3.0, 2.0, 1.0], 5)) is None
+
+
+def settings(max_iterations):
+    return {
+        "early_stopping": True,
+        "early_stopping_start": 0.25,
+        "max_iterations": max_iterations,
+        "holdout_fraction": 0.1,
+    }
+
+
+def test_the_published_budget_has_the_published_rule():
+    assert stopping_rule(settings(20_000)) == StoppingRule(start=5000, interval=10, strip=50, strips=5, smoothing=50)
+
+
+def test_a_smaller_budget_scales_start_and_smoothing():
+    rule = stopping_rule(settings(2000))
+    assert (rule.start, rule.smoothing) == (500, 5)
+
+
+def test_a_short_run_that_recovers_is_not_stopped_by_its_beginning():
+    scores = np.concatenate([np.linspace(-1.5, -2.1, 30), np.linspace(-2.1, -1.0, 170)])
+    assert stopped_at(stopping_rule(settings(2000)), scores) is None
+
+
+def test_a_run_too_short_to_stop_holds_nothing_out():
+    from dgpbench.datasets.scaling import Regression
+
+    train = Regression(np.zeros((20, 2)), np.zeros((20, 1)))
+    rule = stopping_rule(settings(250))
+    assert rule is None
+    kept, held = hold_out(train, rule, settings(250), seed=0)
+    assert len(kept.X) == 20
+    assert held is None
+
+
+def test_held_out_rows_and_the_others_are_all_training_rows_once():
+    from dgpbench.datasets.scaling import Regression
+
+    train = Regression(np.arange(40.0).reshape(20, 2), np.arange(20.0)[:, None])
+    kept, held = hold_out(train, stopping_rule(settings(2000)), settings(2000), seed=3)
+    assert sorted([*kept.Y[:, 0], *held.Y[:, 0]]) == list(range(20))
+    assert len(held.Y) == 2
