@@ -140,9 +140,7 @@ def _natural_gradient_reason(config: dict[str, Any]) -> str:
     """Why a method has no natural gradients, as the end of a sentence; nothing for other optimisers."""
     if config["training"]["optimiser"] != "natgrad_adam":
         return ""
-    why = {
-        "structure": "with blocks left out, the map to natural parameters is not invertible (Lindinger et al. 2020)"
-    }
+    why = {"structure": "with blocks left out, the map to natural parameters is not invertible (Lindinger et al. 2020)"}
     why["subset"] = "its last q enters the bound through the subset's labels alone"
     reason = next(
         (text for key, text in why.items() if key in config["method"]), "it has no Gaussian of its own to take them on"

@@ -45,8 +45,8 @@ def check_overrides(overrides: Sequence[str], *, multirun: bool) -> None:
         _check_key(override)
         if override.is_sweep_override() and not multirun:
             raise Refused(
-                f"{override.input_line} names several values; add --multirun to run them all, or quote a value that holds "
-                f"commas or brackets inside the shell's quotes, as in '{override.get_key_element()}=\"...\"'"
+                f"{override.input_line} names several values; add --multirun to run them all, or quote a value that "
+                f"holds commas or brackets inside the shell's quotes, as in '{override.get_key_element()}=\"...\"'"
             )
     own = [override for override in parsed if not _is_hydras(override)]
     for combination in _one_at_a_time(own):

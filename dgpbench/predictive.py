@@ -132,7 +132,9 @@ def _check_values(means: np.ndarray, variances: np.ndarray) -> None:
     if bad_means.any():
         raise NonFinitePredictions(f"{bad_means.sum()} of {means.size} predictive means are not finite")
     if bad_variances.any():
-        raise NonFinitePredictions(f"{bad_variances.sum()} of {variances.size} predictive variances are not finite and positive")
+        raise NonFinitePredictions(
+            f"{bad_variances.sum()} of {variances.size} predictive variances are not finite and positive"
+        )
 
 
 class Predictor(Protocol):

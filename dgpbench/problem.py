@@ -41,7 +41,8 @@ def _check_size(config: dict[str, Any], num_rows: int) -> None:
     wanted, most = method.get("num_inducing", 0), method.get("max_rows")
     if wanted > num_rows:
         raise Refused(
-            f"method.num_inducing={wanted} is more than the {num_rows} training rows; use method.num_inducing={num_rows} or fewer"
+            f"method.num_inducing={wanted} is more than the {num_rows} training rows; "
+            f"use method.num_inducing={num_rows} or fewer"
         )
     if most is not None and num_rows > most:
         raise Refused(

@@ -44,7 +44,9 @@ def _plain_lines(title: str):
             return
         last = time.monotonic()
         left = row.seconds / row.iteration * (total - row.iteration)
-        print(f"{title}: iteration {row.iteration}/{total}  {_text(row)}  {left:.0f} s left", file=sys.stderr, flush=True)
+        print(
+            f"{title}: iteration {row.iteration}/{total}  {_text(row)}  {left:.0f} s left", file=sys.stderr, flush=True
+        )
 
     return report
 

@@ -1,5 +1,8 @@
 """A run that stops at any step goes on from its checkpoint and ends in the same bits."""
 
+import os
+import signal
+
 import pytest
 
 from dgpbench import interrupts, records
@@ -7,7 +10,15 @@ from dgpbench.cli import main
 from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.clock import Clock
 
-RUN = ["run", "method=star", "dataset=diabetes", "budget=smoke", "training.max_iterations=60", "progress=false", "plot=false"]
+RUN = [
+    "run",
+    "method=star",
+    "dataset=diabetes",
+    "budget=smoke",
+    "training.max_iterations=60",
+    "progress=false",
+    "plot=false",
+]
 
 
 class _Stop(Exception):
@@ -76,14 +87,16 @@ def test_a_checkpoint_of_other_settings_is_passed_over(tmp_path):
 
 
 def test_a_signal_waits_for_the_end_of_a_deferred_block_and_is_then_raised():
-    finished = False
-    with pytest.raises(KeyboardInterrupt) as raised, interrupts.handled(), interrupts.deferred():
-        import os
-        import signal
+    passed = []
 
-        os.kill(os.getpid(), signal.SIGTERM)
-        finished = True
-    assert finished
+    def interrupted_block():
+        with interrupts.handled(), interrupts.deferred():
+            os.kill(os.getpid(), signal.SIGTERM)
+            passed.append("the end of the block")
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        interrupted_block()
+    assert passed
     assert raised.value.args == ("SIGTERM",)
 
 
@@ -92,7 +105,19 @@ def test_fully_coupled_starts_from_a_finished_mean_field_run(tmp_path, monkeypat
     smoke = ["dataset=diabetes", "budget=smoke", "progress=false", "plot=false"]
     assert main(["run", "method=mf", "training.max_iterations=200", *smoke]) == 0
     start = next(tmp_path.rglob(records.RECORD)).parent
-    assert main(["run", "method=fc", "training.max_iterations=10", "training.learning_rate=1e-9", *smoke, f'init_from="{start}"']) == 0
+    assert (
+        main(
+            [
+                "run",
+                "method=fc",
+                "training.max_iterations=10",
+                "training.learning_rate=1e-9",
+                *smoke,
+                f'init_from="{start}"',
+            ]
+        )
+        == 0
+    )
     mf, fc = (records.read_record(directory)["scores"] for directory in (start, next(tmp_path.rglob("fc-L3/*/*"))))
     assert abs(mf["rmse"] - fc["rmse"]) < 0.1 * mf["rmse"]
     assert main(["run", "method=star", "method.num_layers=2", *smoke, f'init_from="{start}"']) == 2

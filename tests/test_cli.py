@@ -75,7 +75,9 @@ def test_what_cannot_run_is_refused_with_one_sentence(arguments, expected, tmp_p
         ("a,b\n1,2\n2,2\n3,2\n", "b", "b"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_refused_with_one_sentence(text, target, expected, tmp_path, monkeypatch, capsys):
+def test_a_table_that_cannot_be_used_is_refused_with_one_sentence(
+    text, target, expected, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.csv").write_text(text)
     assert main(["run", "dataset=csv", "dataset.path=table.csv", f"dataset.target={target}", *SMOKE]) == 2

@@ -17,7 +17,11 @@ FACTS = {"name", "title", "citation", "_target_", "single_layer", "optimisers"}
 def test_a_file_composes_into_a_valid_configuration(group, name):
     carriers = CARRIERS.get(group, {}).get(name)
     if group == "optimiser" and carriers is None:
-        able = [m for m in config.choices("method") if name in config.resolve(config.compose([f"method={m}"]))["method"]["optimisers"]]
+        able = [
+            m
+            for m in config.choices("method")
+            if name in config.resolve(config.compose([f"method={m}"]))["method"]["optimisers"]
+        ]
         carriers = [f"method={able[0]}"]
     resolved = config.resolve(config.compose([f"{group}={name}", *(carriers or [])]))
     assert resolved["training"]["max_iterations"] is None or resolved["training"]["max_iterations"] >= 1

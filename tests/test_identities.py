@@ -148,7 +148,7 @@ def test_theorem_one_has_the_joint_moments_of_sampling_v_from_q_and_f_from_the_p
 
 
 def test_identity_mean_layers_of_vanishing_variance_are_one_layer():
-    X, y = small.rows()
+    X, _ = small.rows()
     arch = small.architecture(3, D, white_noise=1e-12, jitter=1e-12)
     prior = small.prior(arch)
     for layer in prior.layers[:-1]:

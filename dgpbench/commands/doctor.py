@@ -81,7 +81,12 @@ def _tensorflow() -> Check:
 def _extras() -> list[Check]:
     found = {package: _version(package) for package in EXTRAS}
     return [
-        Check(f"extra {extra}", found[package] or "not installed", None, "" if found[package] else f"pip install 'dgpbench[{extra}]'")
+        Check(
+            f"extra {extra}",
+            found[package] or "not installed",
+            None,
+            "" if found[package] else f"pip install 'dgpbench[{extra}]'",
+        )
         for package, extra in EXTRAS.items()
     ]
 

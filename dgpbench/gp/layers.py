@@ -55,7 +55,9 @@ class GPLayer(gpflow.Module):
     @property
     def output_noise(self) -> tf.Tensor:
         """s2_l, the variance of the noise on the layer's outputs; 0 where it has none."""
-        return tf.zeros([], gpflow.default_float()) if self.added_noise is None else tf.convert_to_tensor(self.added_noise)
+        return (
+            tf.zeros([], gpflow.default_float()) if self.added_noise is None else tf.convert_to_tensor(self.added_noise)
+        )
 
     @check_shapes("return: [M, M]")
     def cholesky(self) -> tf.Tensor:

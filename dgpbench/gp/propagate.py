@@ -55,7 +55,9 @@ def marginalise(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tens
     raise ValueError("a deep GP has at least one layer")
 
 
-def given(prior: DeepGP, v: list[tf.Tensor], choleskys: list[tf.Tensor], X: tf.Tensor, normals: list[tf.Tensor]) -> Paths:
+def given(
+    prior: DeepGP, v: list[tf.Tensor], choleskys: list[tf.Tensor], X: tf.Tensor, normals: list[tf.Tensor]
+) -> Paths:
     """Sample layer by layer from the prior conditional given particular inducing outputs (paper, Eq. 12).
 
         f^l | v = m(h) + a^T v + sqrt(k - a^T a) e

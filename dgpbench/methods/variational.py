@@ -66,8 +66,8 @@ def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
     )
     if not fits:
         raise Refused(
-            "init_from= names a run of another architecture; start from a mean-field run, or one of the same structure, "
-            "with the same method.num_layers, method.width and method.num_inducing on the same data set"
+            "init_from= names a run of another architecture; start from a mean-field run, or one of the same "
+            "structure, with the same method.num_layers, method.width and method.num_inducing on the same data set"
         )
     for name in wanted:
         parameters[name].assign(initial[name])

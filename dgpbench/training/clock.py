@@ -59,7 +59,7 @@ class Clock:
         self.report(self.trace[-1], max_iterations)
 
     def resume(self, variables: Sequence[Any]) -> int:
-        """Restore the variables and the trace from the newest checkpoint; the iteration to go on from, 0 for a new run."""
+        """Restore variables and trace from the newest checkpoint; the iteration to go on from, 0 for a new run."""
         found = self.checkpoints.restore(variables)
         if found is None:
             return 0

@@ -1,6 +1,7 @@
 """Early stopping by Prechelt's UP_s criterion on a smoothed validation score (METHODS Sec. 10)."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -35,4 +36,4 @@ class StoppingRule:
             return False
         ends = [len(scores) - per_strip * back for back in range(self.strips, -1, -1)]
         smoothed = [np.mean(scores[max(0, end - self.smoothing) : end]) for end in ends]
-        return all(later < earlier for earlier, later in zip(smoothed, smoothed[1:], strict=False))
+        return all(later < earlier for earlier, later in pairwise(smoothed))

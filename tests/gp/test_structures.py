@@ -28,7 +28,11 @@ def test_fully_coupled_has_every_lower_block():
 
 def test_block_counts_of_the_papers_architecture():
     widths = (5, 5, 1)
-    assert [count(structures.STRUCTURES[name](widths)) for name in ("mean_field", "star", "fully_coupled")] == [11, 26, 66]
+    assert [count(structures.STRUCTURES[name](widths)) for name in ("mean_field", "star", "fully_coupled")] == [
+        11,
+        26,
+        66,
+    ]
 
 
 @pytest.mark.parametrize("name", ["mean_field", "stripes", "arrow", "star"])
