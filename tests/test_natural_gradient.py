@@ -167,7 +167,7 @@ def test_natural_gradients_train_through_the_shared_loop(structure):
     }  # fmt: skip
     training = {
         "optimiser": "natgrad_adam", "natgrad_gamma": 0.1, "learning_rate": 0.001, "decay_rate": 0.99,
-        "decay_interval": 0.5, "max_iterations": 40, "batch_size": 20, "num_samples": 2, "early_stopping": False,
+        "decay_steps": 20, "max_iterations": 40, "batch_size": 20, "num_samples": 2, "early_stopping": False,
     }  # fmt: skip
     X = np.random.default_rng(0).normal(size=(20, 2))
     clock = Clock()

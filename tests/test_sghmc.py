@@ -168,7 +168,7 @@ def choices(num_layers=1, method=None, training=None):
     return Choices(
         {"num_layers": num_layers, "width": 2, "num_inducing": small.M} | (method or {}),
         {
-            "max_iterations": 20, "batch_size": 30, "learning_rate": 0.01, "decay_rate": 1.0, "decay_interval": 1.0,
+            "max_iterations": 20, "batch_size": 30, "learning_rate": 0.01, "decay_rate": 1.0, "decay_steps": 20,
             "burn_in": 0.8, "window": 0.2, "thinning": 0.1,
         }
         | (training or {}),

@@ -190,7 +190,7 @@ def choices(num_layers=2, **method):
         | method,
         {
             "max_iterations": 10, "batch_size": 4, "num_samples": 2, "learning_rate": 0.01, "decay_rate": 1.0,
-            "decay_interval": 1.0, "early_stopping": False,
+            "decay_steps": 1000, "early_stopping": False,
         },
         {"num_samples": 5},
     )  # fmt: skip

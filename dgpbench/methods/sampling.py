@@ -68,7 +68,6 @@ def build_chain(prior: DeepGP, rows: Regression, choices: Choices, schedule: Sch
     training, N = choices.training, len(rows.X)
     widths = tuple(layer.num_gps for layer in prior.layers)
     start = np.zeros([1, sum(widths) * prior.layers[0].Z.shape[0]], rows.X.dtype)
-    decay_steps = _share(training["decay_interval"], schedule.max_iterations)
 
     def density(v, X, y, seed, step):
         normals = stateless_normals(path_shapes(widths, tf.shape(v)[0], tf.shape(X)[-2]), seed, step, X.dtype)
@@ -79,7 +78,7 @@ def build_chain(prior: DeepGP, rows: Regression, choices: Choices, schedule: Sch
         Sampler(start, N, pick(SamplerSettings, choices.method)),
         MovingWindow(_share(training["window"], schedule.max_iterations), start[0]),
         prior.trainable_variables,
-        AdamSettings(training["learning_rate"], training["decay_rate"], decay_steps).build(),
+        AdamSettings(training["learning_rate"], training["decay_rate"], training["decay_steps"]).build(),
         (rows.X, rows.Y[:, 0]),
         Minibatches(N, training["batch_size"], seeds.batches),
         base_seed(seeds.samples),

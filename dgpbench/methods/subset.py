@@ -69,11 +69,10 @@ def train_by_adam(
     # With every row in the subset nothing is left to draw from: rows that count for nothing stand in.
     rows = others if num_others else np.arange(len(fitting.X))
     total = training["max_iterations"]
-    decay_steps = max(1, round(training["decay_interval"] * total))
     return maximise(
         lambda step, X, y: elbo(model, X, y, num_others, training["num_samples"], seed, step),
         model.trainable_variables,
-        AdamSettings(training["learning_rate"], training["decay_rate"], decay_steps).build(),
+        AdamSettings(training["learning_rate"], training["decay_rate"], training["decay_steps"]).build(),
         (fitting.X[rows], fitting.Y[rows, 0]),
         Minibatches(len(rows), training["batch_size"], seeds.batches),
         total,

@@ -143,11 +143,7 @@ def train_by_adam(
     :param objective: (step, X [B, D], y [B], row numbers [B]) -> scalar, for families with another one than the ELBO
     """
     N, seed = len(fitting.X), base_seed(seeds.samples)
-    settings = AdamSettings(
-        training["learning_rate"],
-        training["decay_rate"],
-        max(1, round(training["decay_interval"] * training["max_iterations"])),
-    )
+    settings = pick(AdamSettings, training)
     validate = None
     if held_out is not None:
         monitor = DeepPredictor(model, training["validation_samples"], {})
