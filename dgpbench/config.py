@@ -128,6 +128,13 @@ def _check_compatible(config: dict[str, Any]) -> None:
             f"optimiser={training['optimiser']} cannot train {method['name']}; "
             f"use optimiser={' or optimiser='.join(method['optimisers'])}{_natural_gradient_reason(config)}"
         )
+    if config["precision"] not in method["precisions"]:
+        raise Refused(
+            f"precision={config['precision']} cannot be used with {method['name']}; "
+            f"use precision={' or precision='.join(method['precisions'])}"
+        )
+    if config["precision"] == "mixed" and method["kernel"] != "squared_exponential":
+        raise Refused(f"precision=mixed needs method.kernel=squared_exponential, not {method['kernel']}")
     if training["max_iterations"] is None and training.get("epochs") is None:
         raise Refused("training.max_iterations and training.epochs are both null; one of them must say when to stop")
     if config["init_from"] is not None and method["_target_"] != "dgpbench.methods.variational.fit":

@@ -65,7 +65,7 @@ def _fit_and_predict(
     config, problem: Problem, directory: Path, results: Results, seeds, begin: float
 ) -> tuple[Any, Any]:
     """One attempt: the predictor and its mixture at the test rows, in standard units."""
-    from dgpbench.methods.choices import Choices
+    from dgpbench.methods.choices import choices_of
     from dgpbench.training.checkpoints import Checkpoints, interval
     from dgpbench.training.clock import Clock
 
@@ -77,7 +77,7 @@ def _fit_and_predict(
         # The key holds the jitter: an attempt never goes on from the checkpoint of another.
         kept = Checkpoints(directory / "checkpoint", identity.config_hash(recorded_config(config)), interval())
         results.clock = Clock(config["training"].get("max_seconds"), limit, report, kept, started=begin)
-        choices = Choices(config["method"], config["training"], config["prediction"], _initial(config["init_from"]))
+        choices = choices_of(config, _initial(config["init_from"]))
         predictor = fit(_as_precision(problem.train, precision), choices, seeds, results.clock)
     start = time.perf_counter()
     standardised = predictor.predict(_as_precision(problem.test, precision).X, seeds.prediction)
@@ -107,7 +107,8 @@ def _sized(method: dict[str, Any], train: Regression) -> dict[str, Any]:
 
 
 def _as_precision(data: Regression, precision: str) -> Regression:
-    return Regression(data.X.astype(precision), data.Y.astype(precision))
+    kind = "float32" if precision == "float32" else "float64"  # mixed precision takes and gives float64
+    return Regression(data.X.astype(kind), data.Y.astype(kind))
 
 
 def _seeds(config: dict[str, Any], table: Table):

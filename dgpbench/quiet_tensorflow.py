@@ -10,7 +10,7 @@ from contextlib import contextmanager
 def start(num_threads: int, precision: str) -> None:
     """Import TensorFlow and GPflow; the thread count counts only in the process's first run.
 
-    :param precision: ``float64`` or ``float32``, GPflow's default float for what follows
+    :param precision: ``float64``, ``float32`` or ``mixed``, of which GPflow's default float for what follows is made
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if "tensorflow" not in sys.modules:
@@ -27,7 +27,7 @@ def start(num_threads: int, precision: str) -> None:
             pass  # TensorFlow has started already; the record says how many threads it has
         tf.constant(0.0)  # the devices speak up at their first use
         tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
-    gpflow.config.set_default_float({"float64": tf.float64, "float32": tf.float32}[precision])
+    gpflow.config.set_default_float(tf.float32 if precision == "float32" else tf.float64)
 
 
 @contextmanager

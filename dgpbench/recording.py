@@ -114,6 +114,8 @@ def recorded_config(config: dict[str, Any]) -> dict[str, Any]:
     for group in ("protocol", "budget"):
         kept[group] = config[group]["name"]
     kept["method"] = {
-        key: value for key, value in config["method"].items() if key not in ("title", "citation", "optimisers")
+        key: value
+        for key, value in config["method"].items()
+        if key not in ("title", "citation", "optimisers", "precisions")
     }
     return kept

@@ -54,7 +54,7 @@ SETTINGS: dict[str, Setting] = {
     "split": Setting("int", "which split of the data, from 0", low=0),
     "seed": Setting("int", "seed of initial values, batches and samples; splits do not depend on it", low=0),
     "results_dir": Setting("str", "where records go"),
-    "precision": Setting("str", "arithmetic of training and prediction", choices=("float64", "float32")),
+    "precision": Setting("str", "arithmetic of training and prediction", choices=("float64", "float32", "mixed")),
     "num_threads": Setting("int", "threads of the run; another count gives other last bits", low=1),
     "timeout_minutes": Setting("float", "the run fails with status timeout after this long", above=0, optional=True),
     "init_from": Setting("str", "directory of a finished run to start from", optional=True),

@@ -170,15 +170,16 @@ def test_quadratic_and_bilinear_forms_equal_einsum_with_their_gradients():
     S = rng.normal(size=(2, M, M))
     S = tf.Variable(S + S.transpose(0, 2, 1))
     A, A1 = tf.Variable(rng.normal(size=(M, 3, 5))), tf.Variable(rng.normal(size=(M, 1, 5)))
-    g = tf.constant(rng.normal(size=(2, 3, 5)))
+    A2, g = tf.Variable(rng.normal(size=(M, 3, 5))), tf.constant(rng.normal(size=(2, 3, 5)))
     with tf.GradientTape(persistent=True) as tape:
-        ours = [quadratic(S, A), bilinear(S, A, A1)]
+        ours = [quadratic(S, A), bilinear(S, A, A1), bilinear(S, A, A2)]
         plain = [
             tf.einsum("mrb,pmk,krb->prb", A, S, A),
             tf.einsum("mrb,pmk,krb->prb", A, S, tf.tile(A1, [1, 3, 1])),
+            tf.einsum("mrb,pmk,krb->prb", A, S, A2),
         ]
         ours_sum, plain_sum = ([tf.reduce_sum(g * form) for form in forms] for forms in (ours, plain))
-    for index, sources in enumerate([[S, A], [S, A, A1]]):
+    for index, sources in enumerate([[S, A], [S, A, A1], [S, A, A2]]):
         np.testing.assert_allclose(ours[index], plain[index], rtol=0, atol=1e-12)
         for a, b in zip(tape.gradient(ours_sum[index], sources), tape.gradient(plain_sum[index], sources), strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)

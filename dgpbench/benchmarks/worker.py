@@ -69,14 +69,13 @@ def _train_ours(cell: Cell, beat) -> None:
 
     quiet_tensorflow.start(cell.threads, cell.precision)
     from dgpbench.benchmarks.floors import flops
-    from dgpbench.methods.choices import Choices, Seeds
+    from dgpbench.methods.choices import Seeds, choices_of
 
     module, _, function = config["method"]["_target_"].rpartition(".")
     gflop = flops(cell, config, data.X.shape[1]) / 1e9
     rate = product_rate(cell)
-    choices = Choices(config["method"], config["training"], config["prediction"])
     clock = BeatingClock(beat=beat(rate, {"data": source, "gflop": gflop}))
-    getattr(import_module(module), function)(data, choices, Seeds(0, 1, 2, 3, 4), clock)
+    getattr(import_module(module), function)(data, choices_of(config), Seeds(0, 1, 2, 3, 4), clock)
 
 
 def rows(cell: Cell, config: dict[str, Any] | None = None) -> tuple[Regression, str]:

@@ -15,6 +15,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from dgpbench.errors import Refused
+from dgpbench.gp.exponentials import exponential_product
 
 
 def check_kernel(kernel: gpflow.kernels.Kernel) -> None:
@@ -43,7 +44,7 @@ def psi2_contracted(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor, Q: tf.Ten
     first, second = _pairs(M)
     twice = tf.constant(np.where(first == second, 1.0, 2.0), Q.dtype)
     packed = tf.gather(tf.transpose(tf.reshape(Q, [-1, M * M])), first * M + second) * twice[:, None]
-    return tf.square(kernel.variance) * (_packed_psi2(kernel, Z, mu, v) @ packed)
+    return tf.square(kernel.variance) * exponential_product(*_packed_exponent(kernel, Z, mu, v), packed)
 
 
 @check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "return: [B, M, M]")
@@ -53,7 +54,9 @@ def psi2(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
     first, second = _pairs(M)
     place = np.zeros([M, M], int)
     place[first, second] = place[second, first] = np.arange(len(first))
-    return tf.square(kernel.variance) * tf.gather(_packed_psi2(kernel, Z, mu, v), place, axis=1)
+    rows, columns = _packed_exponent(kernel, Z, mu, v)
+    packed = tf.exp(tf.matmul(rows, columns, transpose_b=True))
+    return tf.square(kernel.variance) * tf.gather(packed, place, axis=1)
 
 
 @check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "psi1: [B, M]", "b: [T, M]", "W: [D, T]", "return: [B, T]")
@@ -70,8 +73,8 @@ def cross_contracted(kernel, Z, mu, v, psi1: tf.Tensor, b: tf.Tensor, W: tf.Tens
     return tf.reduce_sum(first * r[:, None, :] * tf.transpose(W), axis=-1) - second * ((r * mu) @ W)
 
 
-def _packed_psi2(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-    """psi2 / s^4 for the pairs m <= k, [B, M (M + 1) / 2].
+def _packed_exponent(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """log psi2 / s^4 for the pairs m <= k as a product U V^T: U [B, 2 D + 2] and V [M (M + 1) / 2, 2 D + 2].
 
     With z+ = z_m + z_k, z- = z_m - z_k and w = 1 / (l^2 + 2 v) the exponent is a sum over d of
     -1/2 log(1 + 2 v/l^2) - mu^2 w + (mu w) z+ - (w / 4) z+^2 - z-^2 / (4 l^2).
@@ -86,7 +89,8 @@ def _packed_psi2(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor
     )
     rows = _constant(mu, 2.0 * v, w, squares, 1.0)
     ones = tf.ones_like(apart), tf.ones_like(rows)
-    return tf.exp(_linear([mu * w, -0.25 * w, rows, ones[1]], [total, tf.square(total), ones[0], apart]))
+    U = tf.concat([mu * w, -0.25 * w, rows, ones[1]], axis=-1)
+    return U, tf.concat([total, tf.square(total), ones[0], apart], axis=-1)
 
 
 def _constant(mu: tf.Tensor, v: tf.Tensor, w: tf.Tensor, squares: tf.Tensor, power: float) -> tf.Tensor:

@@ -10,7 +10,7 @@ from check_shapes import check_shapes
 class Features(NamedTuple):
     """What one layer says about its inputs h, before any posterior is chosen (METHODS Sec. 1).
 
-    :param A: a_n = Lk^{-1} k(Z, h_n), [M, R, B]
+    :param A: a_n = Lk^{-1} k(Z, h_n), [M, R, B], of the layer's type for columns
     :param residual: k(h_n, h_n) + w + s2_l - a_n^T a_n, the variance of the layer's output given v, [R, B]
     :param mean: m(h_n), [T, R, B]
     """
@@ -35,9 +35,12 @@ class GPLayer(gpflow.Module):
     :param jitter: added to the diagonal of k(Z, Z)
     :param output_noise: s2_l at the start (trainable), the noise that h^l = f^l + eps adds to the layer's outputs and
         not to its inducing outputs (Bui et al. 2016), or None for a layer without it
+    :param columns: the type of k(Z, h) and A, M numbers for every row and path; GPflow's default float by default
     """
 
-    def __init__(self, kernel, Z, mean_function, num_gps, *, white_noise=None, jitter=1e-6, output_noise=None):
+    def __init__(
+        self, kernel, Z, mean_function, num_gps, *, white_noise=None, jitter=1e-6, output_noise=None, columns=None
+    ):
         super().__init__(name="gp_layer")
         self.kernel = kernel
         self.Z = gpflow.Parameter(Z)
@@ -46,6 +49,7 @@ class GPLayer(gpflow.Module):
         self.noise = _positive(white_noise)
         self.added_noise = _positive(output_noise)
         self.jitter = jitter
+        self.columns = gpflow.default_float() if columns is None else columns
 
     @property
     def white_noise(self) -> tf.Tensor:
@@ -70,9 +74,10 @@ class GPLayer(gpflow.Module):
         """A, the residual variance and the prior mean at the inputs H [R, B, T_{l-1}]."""
         R, B = tf.shape(H)[0], tf.shape(H)[1]
         rows = tf.reshape(H, [R * B, H.shape[-1]])
-        A = tf.linalg.triangular_solve(Lk, self.kernel(self.Z, rows))
+        Kuf = self.kernel(tf.cast(self.Z, self.columns), tf.cast(rows, self.columns))
+        A = tf.linalg.triangular_solve(tf.cast(Lk, self.columns), Kuf)
         prior_variance = self.kernel(rows, full_cov=False) + self.white_noise + self.output_noise
-        residual = prior_variance - tf.reduce_sum(tf.square(A), axis=0)
+        residual = prior_variance - tf.cast(tf.reduce_sum(tf.square(A), axis=0), rows.dtype)
         mean = tf.transpose(self.mean_function(rows))
         return Features(
             tf.reshape(A, [A.shape[0], R, B]),

@@ -8,7 +8,7 @@ from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.layers import GPLayer
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagate import Paths
-from dgpbench.gp.quadratics import quadratic
+from dgpbench.gp.quadratics import gram, quadratic
 
 MATCHED_ROWS_AT_ONCE = 512  # each holds M (M + 1) / 2 numbers of psi2: bounds the memory of a prediction
 
@@ -78,4 +78,4 @@ def _weights(Lk: tf.Tensor, m: tf.Tensor, C: tf.Tensor) -> tuple[tf.Tensor, tf.T
     solved = tf.linalg.triangular_solve(Lk, columns, adjoint=True)
     Y = tf.transpose(tf.reshape(solved[:, : T * (M + 1)], [M, T, M + 1]), [1, 0, 2])
     inverse = solved[:, T * (M + 1) :]
-    return Y[:, :, M], tf.matmul(Y, Y, transpose_b=True) - tf.matmul(inverse, inverse, transpose_b=True)
+    return Y[:, :, M], gram(Y) - gram(inverse)

@@ -7,14 +7,8 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from dgpbench.gp.kernels import KERNELS
 from dgpbench.gp.layers import GPLayer
-
-KERNELS = {
-    "squared_exponential": gpflow.kernels.SquaredExponential,
-    "matern12": gpflow.kernels.Matern12,
-    "matern32": gpflow.kernels.Matern32,
-    "matern52": gpflow.kernels.Matern52,
-}
 
 
 @dataclass(frozen=True)
@@ -40,6 +34,7 @@ class Architecture:
     mean_function: str = "pca"
     train_inducing_inputs: bool = True
     jitter: float = 1e-6
+    precision: str = "float64"
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -93,7 +88,9 @@ def _build_layer(a: Architecture, Z: np.ndarray, num_gps: int, W: np.ndarray | N
     mean = gpflow.functions.Zero(num_gps) if W is None else gpflow.functions.Linear(W, np.zeros(num_gps))
     gpflow.set_trainable(mean, False)
     white_noise, output_noise = (None, None) if last else (a.white_noise, a.output_noise)
-    layer = GPLayer(kernel, Z, mean, num_gps, white_noise=white_noise, jitter=a.jitter, output_noise=output_noise)
+    noises = {"white_noise": white_noise, "output_noise": output_noise}
+    columns = tf.float32 if a.precision == "mixed" else None
+    layer = GPLayer(kernel, Z, mean, num_gps, **noises, jitter=a.jitter, columns=columns)
     gpflow.set_trainable(layer.Z, a.train_inducing_inputs)
     return layer
 

@@ -85,14 +85,14 @@ def _per_path(values: tf.Tensor, R: tf.Tensor) -> tf.Tensor:
 
 def _project(v: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
     """a^T v for each path: v [R, T, M] and A [M, R, B] or [M, 1, B] give [R, T, B]."""
-    return tf.matmul(v, tf.transpose(A, [1, 0, 2]))
+    return tf.cast(tf.matmul(tf.cast(v, A.dtype), tf.transpose(A, [1, 0, 2])), v.dtype)
 
 
 def _unconditional_mean(q: Blocks, layer: int, features: Features) -> tf.Tensor:
     """mu~ = m(h) + a^T m, [T_l, R, B]."""
     M = tf.shape(features.A)[0]
-    projected = q.means[layer] @ tf.reshape(features.A, [M, -1])
-    return features.mean + tf.reshape(projected, tf.shape(features.mean))
+    projected = tf.cast(q.means[layer], features.A.dtype) @ tf.reshape(features.A, [M, -1])
+    return features.mean + tf.cast(tf.reshape(projected, tf.shape(features.mean)), features.mean.dtype)
 
 
 def _own_variance(S: tf.Tensor, features: Features) -> tf.Tensor:
@@ -182,7 +182,8 @@ class _DenseMarginals:
 
     def __init__(self, q: Blocks):
         self.q = q
-        self.columns = block_gram(q.dense_factor(), sum(q.structure.widths))  # of S, from the diagonal down
+        columns = block_gram(q.dense_factor(), sum(q.structure.widths))
+        self.columns = [tf.unstack(column) for column in columns]  # of S, from the diagonal down
         self.factor: tf.Tensor | None = None  # R, [R, B, n, n]
         self.normals: tf.Tensor | None = None  # e, [R, B, n]
         self.W: tf.Tensor | None = None  # [R, B, n, T_l]

@@ -1,4 +1,8 @@
-"""Quadratic and bilinear forms over many columns: the dominant cost of every structured method (METHODS Sec. 2)."""
+"""Quadratic and bilinear forms over many columns: the dominant cost of every structured method (METHODS Sec. 2).
+
+The columns A may be of lower precision than the blocks S: products and passes over columns are then done in theirs, and
+the forms, one number a column, come back in that of S.
+"""
 
 import tensorflow as tf
 
@@ -12,23 +16,26 @@ def quadratic(S: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
     :param A: [M, R, B]
     :return: [P, R, B]
     """
-    P, M = tf.shape(S)[0], tf.shape(A)[0]
-    R, B = tf.shape(A)[1], tf.shape(A)[2]
-    form = _quadratic(tf.reshape(S, [P * M, M]), tf.reshape(A, [M, R * B]))
-    return tf.reshape(form, [P, R, B])
+    P, M, N = S.shape[0], tf.shape(A)[0], tf.size(A) // tf.shape(A)[0]
+    forms = _quadratic(tf.cast(tf.reshape(S, [P * M, M]), A.dtype), tf.reshape(A, [M, N]), P)
+    return tf.cast(tf.reshape(forms, tf.concat([[P], tf.shape(A)[1:]], axis=0)), S.dtype)
 
 
-@tf.custom_gradient
-def _quadratic(S: tf.Tensor, A: tf.Tensor):
-    M, N = tf.shape(A)[0], tf.shape(A)[1]
-    SA = tf.reshape(S @ A, [-1, M, N])
+def _quadratic(S: tf.Tensor, A: tf.Tensor, P: int) -> tf.Tensor:
+    @tf.custom_gradient
+    def forms(S, A):
+        # Block by block, so that no [P, M, N] product is ever written.
+        SA = tf.split(S @ A, P)
 
-    def gradient(g):  # g: [P, N]
-        dA = tf.reduce_sum((2.0 * g)[:, None, :] * SA, axis=0)
-        gA = tf.reshape(g[:, None, :] * A, [-1, N])
-        return tf.matmul(gA, A, transpose_b=True), dA
+        def gradient(g):  # g: [P, N]
+            rows = tf.unstack(g)
+            dA = tf.add_n([(2.0 * g_p) * SA_p for g_p, SA_p in zip(rows, SA, strict=True)])
+            dS = [tf.matmul(g_p * A, A, transpose_b=True) for g_p in rows]
+            return tf.concat(dS, axis=0), dA
 
-    return tf.reduce_sum(A * SA, axis=1), gradient
+        return tf.stack([tf.reduce_sum(A * SA_p, axis=0) for SA_p in SA]), gradient
+
+    return forms(S, A)
 
 
 def bilinear(S: tf.Tensor, A: tf.Tensor, A_earlier: tf.Tensor) -> tf.Tensor:
@@ -42,7 +49,10 @@ def bilinear(S: tf.Tensor, A: tf.Tensor, A_earlier: tf.Tensor) -> tf.Tensor:
     :param A_earlier: [M, R, B] or [M, 1, B]
     :return: [P, R, B]
     """
-    return _bilinear(S, A, A_earlier)
+    blocks = tf.cast(S, A.dtype)
+    of_rows = A_earlier.shape[1] == 1
+    forms = _bilinear_of_rows(blocks, A, A_earlier[:, 0]) if of_rows else _bilinear(blocks, A, A_earlier)
+    return tf.cast(forms, S.dtype)
 
 
 @tf.custom_gradient
@@ -57,17 +67,32 @@ def _bilinear(S: tf.Tensor, A: tf.Tensor, A_earlier: tf.Tensor):
     def gradient(g):  # g: [P, R, B]
         rows = tf.unstack(g)
         dA = tf.add_n([g_p * SA_p for g_p, SA_p in zip(rows, SA, strict=True)])
-        gA = [_sum_paths(g_p * A, A_earlier) for g_p in rows]
-        gA = tf.reshape(tf.stack(gA), [P * M, -1])
+        gA = tf.reshape(tf.stack([g_p * A for g_p in rows]), [P * M, -1])
         dS = tf.reshape(tf.matmul(gA, columns, transpose_b=True), tf.shape(S))
         return dS, dA, tf.reshape(tf.matmul(stacked, gA, transpose_a=True), shape)
 
     return tf.stack([tf.reduce_sum(A * SA_p, axis=0) for SA_p in SA]), gradient
 
 
-def _sum_paths(values: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """Sum over paths where the earlier layer has one for all of them."""
-    return tf.reduce_sum(values, axis=1, keepdims=True) if like.shape[1] == 1 else values
+@tf.custom_gradient
+def _bilinear_of_rows(S: tf.Tensor, A: tf.Tensor, rows: tf.Tensor):
+    """The forms with a layer that sees rows and no paths: for each row a small product [P, M] by [M, R].
+
+    :param rows: a' of each row, [M, B]
+    """
+    P, M = S.shape[0], tf.shape(A)[0]
+    stacked = tf.reshape(S, [P * M, M])
+    A_of_row = tf.transpose(A, [2, 0, 1])  # [B, M, R]
+    SA = tf.reshape(tf.matmul(rows, stacked, transpose_a=True, transpose_b=True), [-1, P, M])  # [B, P, M]
+
+    def gradient(g):  # g: [P, R, B]
+        g_of_row = tf.transpose(g, [2, 0, 1])
+        gA = tf.reshape(tf.matmul(g_of_row, A_of_row, transpose_b=True), [-1, P * M])  # summed over the paths
+        dA = tf.transpose(tf.matmul(SA, g_of_row, transpose_a=True), [1, 2, 0])
+        dS = tf.reshape(tf.matmul(gA, rows, transpose_a=True, transpose_b=True), tf.shape(S))
+        return dS, dA, tf.matmul(stacked, gA, transpose_a=True, transpose_b=True)
+
+    return tf.transpose(tf.matmul(SA, A_of_row), [1, 2, 0]), gradient
 
 
 @tf.custom_gradient

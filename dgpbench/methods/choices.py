@@ -24,6 +24,12 @@ class Choices:
     initial: dict[str, np.ndarray] | None = None
 
 
+def choices_of(config: dict[str, Any], initial: dict[str, np.ndarray] | None = None) -> Choices:
+    """What a resolved configuration tells its method."""
+    method = config["method"] | {"precision": config["precision"]}
+    return Choices(method, config["training"], config["prediction"], initial)
+
+
 @dataclass(frozen=True)
 class Seeds:
     """One seed for each kind of draw that a method makes."""

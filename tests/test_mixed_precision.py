@@ -1,0 +1,59 @@
+"""precision=mixed: float64 but for the columns, whose products are float32."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dgpbench import config, records
+from dgpbench.cli import main
+from dgpbench.methods.variational import DeepModel
+from tests.gp import small
+
+TAKE_IT = ["sgp", "mf", "stripes", "arrow", "star", "chain", "fc", "fc_mc", "sghmc", "aepmcm"]
+
+
+def elbo_and_gradients(precision, structure):
+    from dgpbench.gp.structures import STRUCTURES
+
+    arch = small.architecture(precision=precision)
+    model = DeepModel(small.prior(arch), small.posterior(STRUCTURES[structure](arch.widths)))
+    X, y = map(tf.constant, small.rows())
+    with tf.GradientTape() as tape:
+        value = model.elbo(X, y, small.N, small.R, tf.constant([1, 2]), tf.constant(0, tf.int64))
+    features = model.prior.layers[0].features(X[None], model.prior.layers[0].cholesky())
+    return features.A.dtype, [value, *tape.gradient(value, model.trainable_variables)]
+
+
+@pytest.mark.parametrize("structure", ["mean_field", "star", "fully_coupled"])
+def test_the_bound_and_its_gradients_are_those_of_float64_up_to_rounding(structure):
+    kind, double = elbo_and_gradients("float64", structure)
+    assert kind == tf.float64
+    kind, mixed = elbo_and_gradients("mixed", structure)
+    assert kind == tf.float32, "columns are not float32: nothing would be faster"
+    for low, full in zip(mixed, double, strict=True):
+        assert low.dtype == tf.float64
+        error = np.max(np.abs(low - full)) / max(1.0, np.max(np.abs(full)))
+        assert error < 1e-3
+    assert any(np.any(low.numpy() != full.numpy()) for low, full in zip(mixed, double, strict=True))
+
+
+@pytest.mark.parametrize("method", TAKE_IT)
+def test_methods_that_take_it_run_to_a_whole_record(method, tmp_path):
+    settings = [f"method={method}", "dataset=diabetes", "budget=smoke", "precision=mixed", f"results_dir={tmp_path}"]
+    assert main(["run", *settings, "progress=false", "plot=false"]) == 0
+    directory = next((tmp_path / "runs").rglob(records.RECORD)).parent
+    assert directory.name == "split0-seed0+precision=mixed"
+    assert np.isfinite(records.read_record(directory)["scores"]["tll"])
+
+
+def test_every_method_that_does_not_take_it_says_so(capsys):
+    refused = [name for name in config.choices("method") if name not in (*TAKE_IT, "custom", "mf_fixed_z")]
+    assert {"gpr", "sod", "aep", "fully_factorised"} <= set(refused)
+    for name in refused:
+        assert main(["validate", f"method={name}", "precision=mixed"]) == 2
+        assert "precision=float64" in capsys.readouterr().err
+
+
+def test_other_kernels_are_refused_with_it(capsys):
+    assert main(["validate", "method=mf", "precision=mixed", "method.kernel=matern52"]) == 2
+    assert "squared_exponential" in capsys.readouterr().err
