@@ -10,6 +10,9 @@ from dgpbench import config, records
 from dgpbench.cli import main
 
 METHODS = config.choices("method")
+# At the budget's width of 2 the subset's sampled values make k(Z_S, Z_S) nearly singular, and q starts at random values
+# that it then interpolates: 50 steps from there are still far from the mean (1 step: RMSE 581, 50: 150, 500: 92).
+LONGER = {name: ["training.max_iterations=500"] for name in METHODS if name.startswith("sod")}
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +27,14 @@ def run(store, *overrides):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_smoke_run_of_every_method_leaves_a_whole_record_with_finite_scores(method, store):
-    assert run(store, f"method={method}", "dataset=diabetes") == 0
-    directory = next((store / "runs/interpolation/diabetes").glob(f"{method}-L*/*/split0-seed0"))
+    assert run(store, f"method={method}", "dataset=diabetes", *LONGER.get(method, [])) == 0
+    directory = next((store / "runs/interpolation/diabetes").glob(f"{method}-L*/*/split0-seed0*"))
     record = records.read_record(directory)
     assert record["status"] == "done"
     assert record["iterations"] > 0
     assert records.verify_run(directory) == []
     assert set(record["scores"]) >= {"tll", "nlpp", "rmse", "crps", "calibration_error", "sharpness"}
-    # The targets' own deviation is 77; the subset methods start from random values, far from the mean.
-    assert record["scores"]["rmse"] < (800 if method.startswith("sod") else 120)
+    assert record["scores"]["rmse"] < 120  # the targets' own deviation is 77
     assert record["seconds"].keys() == {"tracing", "training", "prediction", "total"}
 
 
