@@ -119,7 +119,9 @@ SETTINGS: dict[str, Setting] = {
     "training.num_samples": Setting("int", "R, paths of each row in training", low=1),
     "training.learning_rate": Setting("float", "Adam's learning rate at the start", above=0),
     "training.decay_rate": Setting("float", "factor of the learning rate at each decay", above=0, high=1),
-    "training.decay_steps": Setting("int", "iterations between two decays of the learning rate", low=1),
+    "training.decay_steps": Setting(
+        "int", "iterations between two decays of the learning rate; null: a tenth of all", low=1, optional=True
+    ),
     "training.natgrad_gamma": Setting("float", "step length of natural gradients at the start", above=0, high=1),
     "training.burn_in": Setting("float", "share of max_iterations in which the sampler adapts", above=0, high=1),
     "training.window": Setting(

@@ -1,0 +1,95 @@
+"""Known answers where methods are under stress: few rows, one feature, many features, rows twice, M = N, float32."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from dgpbench import config, records
+from dgpbench.cli import main
+from dgpbench.gp.layers import GPLayer
+
+METHODS = config.choices("method")
+QUICK = ("mf", "fc", "sghmc", "sod", "aep", "aepmcm", "fully_factorised", "gpr")
+EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in METHODS]
+SMOKE = ("budget=smoke", "progress=false", "plot=false")
+
+
+def fitted(folder, method, X, y, *overrides):
+    """The record of a smoke run on a table of one's own."""
+    names = [f"x{index}" for index in range(X.shape[1])]
+    table = "\n".join([",".join([*names, "y"]), *(",".join(map(repr, map(float, row))) for row in np.c_[X, y])])
+    (folder / "table.csv").write_text(table)
+    own = ["dataset=csv", f"dataset.path={folder}/table.csv", "dataset.target=y", f"results_dir={folder}/results"]
+    kept = [text for text in overrides if method not in ("gpr",) or not text.startswith("method.")]
+    assert main(["run", f"method={method}", *own, *SMOKE, *kept]) == 0
+    record = records.read_record(next((folder / "results/runs").rglob(records.RECORD)).parent)
+    assert record["status"] == "done"
+    assert all(np.isfinite(value) for value in record["scores"].values())
+    return record["scores"]
+
+
+def line(num_rows, num_features, seed=0):
+    """Rows whose target is their first feature and a little noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(num_rows, num_features))
+    return X, X[:, 0] + 0.05 * rng.normal(size=num_rows)
+
+
+@pytest.mark.parametrize("method", EACH)
+def test_one_feature_is_learnt(method, tmp_path):
+    scores = fitted(tmp_path, method, *line(120, 1), "training.max_iterations=300")
+    assert scores["rmse"] < 0.5  # the targets' deviation is 1
+
+
+@pytest.mark.parametrize("method", EACH)
+def test_three_hundred_features_are_taken(method, tmp_path):
+    scores = fitted(tmp_path, method, *line(120, 300))
+    assert scores["rmse"] < 2.5
+
+
+@pytest.mark.parametrize("method", EACH)
+def test_two_training_rows_predict_a_value_near_theirs(method, tmp_path):
+    scores = fitted(
+        tmp_path, method, np.array([[0.0], [1.0], [0.5]]), np.array([0.0, 1.0, 0.5]),
+        "task.train_fraction=0.67", "method.num_inducing=2",
+    )  # fmt: skip
+    assert scores["rmse"] < 5.0
+
+
+@pytest.mark.parametrize("method", EACH)
+def test_every_row_twice_and_all_of_them_as_inducing_points(method, tmp_path):
+    X, y = line(30, 2)
+    scores = fitted(tmp_path, method, np.r_[X, X], np.r_[y, y], "method.num_inducing=54")
+    assert scores["rmse"] < 2.5
+
+
+@pytest.mark.parametrize("method", EACH)
+def test_float32_scores_are_near_those_of_float64(method, tmp_path):
+    found = []
+    for precision in ("float64", "float32"):
+        folder = tmp_path / precision
+        folder.mkdir()
+        found.append(fitted(folder, method, *line(120, 3), f"precision={precision}", "training.max_iterations=20"))
+    print(method, found[0]["tll"], found[1]["tll"])
+    assert abs(found[0]["tll"] - found[1]["tll"]) < 0.05
+
+
+def test_inducing_inputs_given_twice_explain_what_they_explain_once():
+    import gpflow
+
+    rng = np.random.default_rng(0)
+    Z, H = rng.normal(size=(5, 2)), tf.constant(rng.normal(size=(1, 9, 2)))
+    residuals = []
+    for inputs in (Z, np.r_[Z, Z]):
+        layer = GPLayer(gpflow.kernels.SquaredExponential(), inputs, gpflow.functions.Zero(1), 1, jitter=1e-8)
+        residuals.append(layer.features(H, layer.cholesky()).residual)
+    np.testing.assert_allclose(residuals[1], residuals[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["mf", "gpr"])
+def test_a_constant_target_is_refused_with_a_sentence(method, tmp_path, capsys):
+    X, _ = line(20, 2)
+    with pytest.raises(AssertionError):
+        fitted(tmp_path, method, X, np.full(20, 3.0))
+    message = capsys.readouterr().err.strip()
+    assert "in every row" in message and "\n" not in message
