@@ -10,7 +10,7 @@ from dgpbench.settings import SETTINGS
 FILES = [(group, name) for group in config.GROUPS for name in config.choices(group)]
 CARRIERS = {"optimiser": {"lbfgs": ["method=gpr"]}}
 # Facts of a method, not settings: no user changes them on the command line.
-FACTS = {"name", "title", "citation", "_target_", "single_layer", "optimisers"}
+FACTS = {"name", "title", "citation", "_target_", "single_layer", "optimisers", "precisions"}
 
 
 @pytest.mark.parametrize(("group", "name"), FILES)
