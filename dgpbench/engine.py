@@ -1,7 +1,7 @@
 """Carries out a list of runs: in this process one after the other, or in several workers of one thread each.
 
-A run is a list of overrides; it ends as an ``Outcome`` and never raises. TensorFlow leaks some 17 MB with each model,
-so workers are renewed after ``MAX_TASKS`` runs; a worker that is killed costs the run it had, and no other.
+A run is a list of overrides; it ends as an ``Outcome`` and never raises. What ``leaks`` does not find ends with its
+worker, after ``MAX_TASKS`` runs; a worker that is killed costs the run it had, and no other.
 """
 
 import os

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench import config as configuration
-from dgpbench import identity, recording, records, summary, watchdog
+from dgpbench import identity, leaks, recording, records, summary, watchdog
 from dgpbench.datasets import registry
 from dgpbench.datasets.table import Table
 from dgpbench.errors import Diverged, Refused, TimedOut
@@ -29,7 +29,10 @@ def execute(cfg: Any) -> Outcome:
         directory = directory_of(config, table)
         with records.lock(directory):
             finished = _finished(directory, config)
-            return finished if finished is not None else _carry_out(config, table, directory)
+            if finished is not None:
+                return finished
+            with leaks.let_go():
+                return _carry_out(config, table, directory)
     except Refused as refusal:
         return Outcome("refused", None, f"dgpbench: {refusal}")
 
