@@ -122,6 +122,25 @@ def test_a_configuration_cannot_name_code_of_its_own(override, tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "override",
+    [
+        "+training.learning_rate=0.1",
+        "++training.learning_rate=0.1",
+        "~training.learning_rate",
+        "+dataset.new=1",
+        "++task.new=1",
+        "+method=mf",
+        "~method",
+        "+new=1",
+        "+training.new=1",
+    ],
+)
+def test_a_key_that_is_added_or_removed_is_refused(override, capsys):
+    assert main(["validate", override]) == 2
+    assert ("adds or removes" in (text := one_sentence(capsys.readouterr().err))) or "there is no setting" in text
+
+
 def test_a_configuration_cannot_name_a_folder_of_others_that_do(tmp_path, monkeypatch, capsys):
     (tmp_path / "others" / "hydra" / "callbacks").mkdir(parents=True)
     (tmp_path / "others" / "hydra" / "callbacks" / "x.yaml").write_text("x: {_target_: os.mkdir, path: exploded}")
