@@ -1,16 +1,19 @@
 """Signals, killed workers, races and hangs: processes end, runs do not get lost."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 from fault_tools import COMMAND, EVERY_STEP, TINY, the_record, until
 
-from dgpbench import engine, last_resort, records
+from dgpbench import engine, interrupts, last_resort, records
 
 ITEM = ["lindinger2020_table1", "method=mf", "method.num_layers=2", "dataset=boston", "budget=smoke"]
 SMALL = ["method.num_inducing=8"]
@@ -47,6 +50,37 @@ def test_a_signal_to_a_pool_of_two_leaves_no_process_and_both_checkpoints(name, 
     statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
     assert statuses == ["interrupted", "interrupted"]
     assert len(checkpointed(tmp_path)) == 2
+
+
+STEP_SECONDS = 6.0  # twice what the pool itself would give its workers
+
+
+def slow_worker(overrides):
+    """In place of the engine's: every step takes long."""
+    from dgpbench.training.clock import Clock
+
+    training = Clock.training
+    Clock.training = lambda clock, action: (training(clock, action), time.sleep(STEP_SECONDS))[0]
+    return IN_WORKER(overrides)
+
+
+IN_WORKER = engine._in_worker
+
+
+def test_a_signal_to_a_pool_with_long_steps_waits_for_their_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_in_worker", slow_worker)
+    monkeypatch.setenv("DGPBENCH_CHECKPOINT_SECONDS", "0")
+    stop = threading.Thread(target=lambda: (_both_checkpointed(tmp_path), os.kill(os.getpid(), signal.SIGTERM)))
+    stop.start()
+    with pytest.raises(KeyboardInterrupt), interrupts.handled([signal.SIGTERM]):
+        engine.engine([(*TINY, f"results_dir={tmp_path}", f"split={split}") for split in range(2)], 2)
+    statuses = [record["status"] for _, record in records.find_records(tmp_path)]
+    assert statuses == ["interrupted", "interrupted"]
+
+
+def _both_checkpointed(folder: Path) -> None:
+    with contextlib.suppress(AssertionError):  # then the signal comes all the same, and the test says what is missing
+        until(lambda: len(checkpointed(folder)) == 2, 60)
 
 
 def test_of_a_pool_only_the_run_of_a_killed_worker_fails_and_the_next_call_does_it(zygote, tmp_path):
