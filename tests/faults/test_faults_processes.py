@@ -76,6 +76,9 @@ def test_a_signal_to_a_pool_with_long_steps_waits_for_their_end(tmp_path, monkey
         engine.engine([(*TINY, f"results_dir={tmp_path}", f"split={split}") for split in range(2)], 2)
     statuses = [record["status"] for _, record in records.find_records(tmp_path)]
     assert statuses == ["interrupted", "interrupted"]
+    assert (
+        len(list(tmp_path.rglob("step-*20.npz"))) == 2
+    )  # the first step's end raised the signal, this is the second's
 
 
 def _both_checkpointed(folder: Path) -> None:
