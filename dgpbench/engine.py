@@ -1,7 +1,7 @@
 """Carries out a list of runs: in this process one after the other, or in several workers of one thread each.
 
-A run is a list of overrides; it ends as an ``Outcome`` and never raises. TensorFlow leaks some 17 MB with each model,
-so workers are renewed after ``MAX_TASKS`` runs; a worker that is killed costs the run it had, and no other.
+A run is a list of overrides; it ends as an ``Outcome`` and never raises. What ``leaks`` does not find ends with its
+worker, after ``MAX_TASKS`` runs; a worker that is killed costs the run it had, and no other.
 """
 
 import os
@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from dgpbench import interrupts, watchdog
+from dgpbench import interrupts, last_resort, watchdog
 from dgpbench.outcomes import Outcome
 
 MAX_TASKS = 20
@@ -79,11 +79,11 @@ def _in_workers(runs: Sequence[Overrides], workers: int) -> Iterator[tuple[Overr
 
 
 def _limit(run: Overrides) -> float | None:
-    """Seconds after which a worker is killed that neither its clock nor its watchdog could end."""
+    """Seconds after which a worker is killed that neither its clock, its watchdog nor its last resort could end."""
     minutes = [text.partition("=")[2] for text in run if text.startswith("timeout_minutes=")]
     if not minutes or minutes[-1] == "null":
         return None
-    return 60 * float(minutes[-1]) + 3 * watchdog.GRACE_SECONDS
+    return 60 * float(minutes[-1]) + 10 * watchdog.GRACE_SECONDS
 
 
 def _end_workers(others: set) -> None:
@@ -104,13 +104,19 @@ def _outcome(future) -> Outcome:
     try:
         return future.result()
     except ProcessExpired as death:
-        if death.exitcode == watchdog.EXIT_CODE:
-            return Outcome("timeout", None, watchdog.HUNG)
-        return Outcome("failed", None, f"the worker was killed (exit code {death.exitcode}); the next call tries again")
+        return _death(death.exitcode)
     except TimeoutError:
         return Outcome("timeout", None, f"{watchdog.HUNG}, from outside and without a record")
     except Exception as problem:
         return Outcome("failed", None, f"{type(problem).__name__}: {problem}")
+
+
+def _death(code: int) -> Outcome:
+    """What the exit code of a worker says, which is minus the signal's number where a signal ended it."""
+    if code in (watchdog.EXIT_CODE_OF_WORKER, -last_resort.ENDING):
+        return Outcome("timeout", None, watchdog.HUNG)
+    how = f"was killed (signal {-code})" if code < 0 else f"ended with exit code {code}"
+    return Outcome("failed", None, f"the worker {how}; the next call tries again")
 
 
 def terminal_report(total: int) -> Report:

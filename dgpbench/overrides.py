@@ -89,8 +89,8 @@ def _is_hydras(override: Any) -> bool:
 def _check_key(override: Any) -> None:
     key = override.key_or_group
     if _is_hydras(override):
-        # Hydra would call whatever function a callback or launcher names.
-        if "_target_" in key or "_target_" in str(override.value()):
+        # Hydra would call whatever function a callback or launcher names, here or in a YAML file on its search path.
+        if "_target_" in key or "_target_" in str(override.value()) or key == "hydra.searchpath":
             raise Refused(f"{override.input_line} names code to be run; an override can choose and set, but not that")
         return
     known = key in config.GROUPS or key in SETTINGS or key.split(".")[0] in ("dataset", "task")

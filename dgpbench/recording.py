@@ -47,11 +47,27 @@ def write(
     """Write the record of a run that ended with (status, reason, traceback)."""
     import pandas as pd
 
+    record, clock = compose(config, problem, results, started, ended), results.clock
+    trace = pd.DataFrame(clock.trace) if clock and clock.trace else None
+    records.write_run(directory, record, results.points, trace, results.posterior, results.parameters)
+    if clock is not None and ended[0] not in ("interrupted", "timeout"):  # these two go on where they stopped
+        clock.checkpoints.clear()
+    return record
+
+
+def compose(
+    config: dict[str, Any],
+    problem: Problem,
+    results: Results,
+    started: datetime,
+    ended: tuple[str, str | None, str | None],
+) -> dict[str, Any]:
+    """The record of a run that ended with (status, reason, traceback)."""
     status, reason, details = ended
     finished = datetime.now(UTC)
     clock = results.clock
     settings = recorded_config(config)
-    record = {
+    return {
         "status": status,
         "reason": reason,
         "traceback": details,
@@ -69,11 +85,6 @@ def write(
         "started": started.isoformat(timespec="seconds"),
         "finished": finished.isoformat(timespec="seconds"),
     }
-    trace = pd.DataFrame(clock.trace) if clock and clock.trace else None
-    records.write_run(directory, record, results.points, trace, results.posterior, results.parameters)
-    if clock is not None and status not in ("interrupted", "timeout"):  # these two go on where they stopped
-        clock.checkpoints.clear()
-    return record
 
 
 def _identity(config: dict[str, Any], table: Table) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -166,6 +167,24 @@ def refusing_unwritable(target: str | os.PathLike) -> Iterator[None]:
             f"{target} cannot be written ({why}; {_room(Path(target))} free there); make room, or choose another "
             "folder with results_dir=FOLDER"
         ) from problem
+
+
+@contextmanager
+def replacing(target: str | os.PathLike) -> Iterator[Path]:
+    """A path beside the target for what takes its place when the block ends well, and vanishes when it does not.
+
+    :raises Refused: when the disk is full or read-only; an older target is untouched
+    """
+    target = Path(target)
+    partial = target.with_name(f".partial-{uuid.uuid4().hex}{target.suffix}")  # the suffix names a picture's format
+    with refusing_unwritable(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield partial
+            os.replace(partial, target)
+        finally:
+            with suppress(OSError):  # never in place of the error that led here
+                partial.unlink(missing_ok=True)
 
 
 def _room(target: Path) -> str:

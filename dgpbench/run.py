@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench import config as configuration
-from dgpbench import identity, recording, records, summary, watchdog
+from dgpbench import identity, last_resort, leaks, recording, records, summary, watchdog
 from dgpbench.datasets import registry
 from dgpbench.datasets.table import Table
 from dgpbench.errors import Diverged, Refused, TimedOut
@@ -29,7 +29,10 @@ def execute(cfg: Any) -> Outcome:
         directory = directory_of(config, table)
         with records.lock(directory):
             finished = _finished(directory, config)
-            return finished if finished is not None else _carry_out(config, table, directory)
+            if finished is not None:
+                return finished
+            with leaks.let_go():
+                return _carry_out(config, table, directory)
     except Refused as refusal:
         return Outcome("refused", None, f"dgpbench: {refusal}")
 
@@ -59,7 +62,11 @@ def _carry_out(config: dict[str, Any], table: Table, directory: Path) -> Outcome
     write = partial(recording.write, config, problem, directory, results, started)
     try:
         limit = None if minutes is None else 60 * minutes
-        with watchdog.limited(limit, lambda stack: write(("timeout", watchdog.HUNG, stack))):
+        hung = partial(recording.compose, config, problem, results, started, ("timeout", watchdog.HUNG, None))
+        with (
+            last_resort.standing_by(limit, directory, hung),
+            watchdog.limited(limit, lambda stack: write(("timeout", watchdog.HUNG, stack))),
+        ):
             fit_and_score(config, problem, directory, results)
     except KeyboardInterrupt:
         write(("interrupted", "the run was interrupted", None))

@@ -1,9 +1,11 @@
 """Ends a run that hangs: where no step returns, the clock of the run never gets to look at its limit.
 
 Two chances: a signal, which ends whatever Python waits for, so that the record is written and a sweep goes on; then,
-where C++ never returns, a thread that writes the record itself and ends the process.
+where C++ never returns, a thread that writes the record itself and ends the process. Where no thread can run either,
+``last_resort`` ends the process.
 """
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -16,6 +18,7 @@ from dgpbench.errors import TimedOut
 
 GRACE_SECONDS = 30.0  # for the run's own clock, which keeps more: a step may be under way
 EXIT_CODE = 1
+EXIT_CODE_OF_WORKER = 124  # as timeout(1) has it: a worker that fails in some other way ends with 1
 HUNG = "the run passed its limit (timeout_minutes) and did not answer: its process was ended"
 
 
@@ -79,4 +82,5 @@ def _end(main: threading.Thread, last_words) -> None:
         last_words("".join(traceback.format_stack(sys._current_frames()[main.ident])))
         print(f"dgpbench: {HUNG}", file=sys.stderr, flush=True)
     finally:
-        os._exit(EXIT_CODE)  # sys.exit would wait for the thread that hangs
+        # sys.exit would wait for the thread that hangs.
+        os._exit(EXIT_CODE if multiprocessing.parent_process() is None else EXIT_CODE_OF_WORKER)

@@ -1,9 +1,8 @@
 """Where a command's text goes: to standard output, or to a file that is whole or not there."""
 
-import os
 from pathlib import Path
 
-from dgpbench.records import refusing_unwritable
+from dgpbench.records import replacing
 
 
 def put(text: str, output: str | None) -> None:
@@ -15,9 +14,6 @@ def put(text: str, output: str | None) -> None:
         print(text, end="")
         return
     path = Path(output)
-    with refusing_unwritable(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.partial")
+    with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
     print(f"written: {path}")

@@ -36,9 +36,8 @@ def write_report(results_dir: str | Path, output: str | Path) -> Path:
     if frame.empty:
         raise Refused(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
     text = page(frame, str(results_dir), output.parent)
-    with records.refusing_unwritable(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, encoding="utf-8")
+    with records.replacing(output) as partial:
+        partial.write_text(text, encoding="utf-8")
     return output
 
 

@@ -41,9 +41,8 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     figure = run_figure(
         pd.read_parquet(run_directory / records.POINTS), trace, record["scores"], title_of(record["identity"])
     )
-    with matplotlib.rc_context(fname=STYLE), records.refusing_unwritable(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(output)
+    with matplotlib.rc_context(fname=STYLE), records.replacing(output) as partial:
+        figure.savefig(partial)
     return output
 
 

@@ -111,7 +111,7 @@ def test_validate_imports_no_tensorflow_and_runs_nothing(tmp_path):
         "dataset._target_=os.system",
         "hydra/launcher=submitit_nothing",
         "hydra.callbacks.x._target_=os.system",
-        "+hydra.callbacks.x._target_=os.mkdir",
+        "+hydra.callbacks.x._target_=os.getcwd",
         "+hydra.callbacks.x={_target_: os.mkdir, path: exploded}",
     ],
 )
@@ -120,3 +120,32 @@ def test_a_configuration_cannot_name_code_of_its_own(override, tmp_path, monkeyp
     assert main(["run", override, "budget=smoke"]) == 2
     one_sentence(capsys.readouterr().err)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "+training.learning_rate=0.1",
+        "++training.learning_rate=0.1",
+        "~training.learning_rate",
+        "+dataset.new=1",
+        "++task.new=1",
+        "+method=mf",
+        "~method",
+        "+new=1",
+        "+training.new=1",
+    ],
+)
+def test_a_key_that_is_added_or_removed_is_refused(override, capsys):
+    assert main(["validate", override]) == 2
+    assert ("adds or removes" in (text := one_sentence(capsys.readouterr().err))) or "there is no setting" in text
+
+
+def test_a_configuration_cannot_name_a_folder_of_others_that_do(tmp_path, monkeypatch, capsys):
+    (tmp_path / "others" / "hydra" / "callbacks").mkdir(parents=True)
+    (tmp_path / "others" / "hydra" / "callbacks" / "x.yaml").write_text("x: {_target_: os.mkdir, path: exploded}")
+    monkeypatch.chdir(tmp_path)
+    place = f"hydra.searchpath=[file://{tmp_path / 'others'}]"
+    assert main(["run", place, "hydra/callbacks=x", "budget=smoke", "method=gpr", "dataset=diabetes"]) == 2
+    one_sentence(capsys.readouterr().err)
+    assert [path.name for path in tmp_path.iterdir()] == ["others"]

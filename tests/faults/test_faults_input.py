@@ -86,6 +86,14 @@ def test_a_strange_table_is_run_with_finite_scores(name, tmp_path):
     assert all(math.isfinite(score) for score in record["scores"].values())
 
 
+def test_scores_are_in_the_units_of_the_table_however_far_from_standard(tmp_path):
+    """Deviations of 1000 about a million: in standard units the error would be near 1, or near a million."""
+    assert run(table(tmp_path, rows=with_column(2, 1e6 + 1e3 * ROWS[:, 2]))) == 0
+    scores = the_record(tmp_path)["scores"]
+    assert 100 < scores["rmse"] < 10_000
+    assert -20 < scores["tll"] < -5  # about -log(1000) - 1.4
+
+
 def test_a_column_that_is_constant_among_the_training_rows_is_named_in_the_record(tmp_path):
     assert run(table(tmp_path, rows=with_column(0, 3.0))) == 0
     assert the_record(tmp_path)["data"]["dropped"] == ["a"]

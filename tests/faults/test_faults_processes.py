@@ -1,16 +1,19 @@
 """Signals, killed workers, races and hangs: processes end, runs do not get lost."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import psutil
 import pytest
-from fault_tools import EVERY_STEP, TINY, the_record, until
+from fault_tools import COMMAND, EVERY_STEP, TINY, the_record, until
 
-from dgpbench import records
+from dgpbench import engine, interrupts, last_resort, records
 
 ITEM = ["lindinger2020_table1", "method=mf", "method.num_layers=2", "dataset=boston", "budget=smoke"]
 SMALL = ["method.num_inducing=8"]
@@ -47,6 +50,40 @@ def test_a_signal_to_a_pool_of_two_leaves_no_process_and_both_checkpoints(name, 
     statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
     assert statuses == ["interrupted", "interrupted"]
     assert len(checkpointed(tmp_path)) == 2
+
+
+STEP_SECONDS = 6.0  # twice what the pool itself would give its workers
+
+
+def slow_worker(overrides):
+    """In place of the engine's: every step takes long."""
+    from dgpbench.training.clock import Clock
+
+    training = Clock.training
+    Clock.training = lambda clock, action: (training(clock, action), time.sleep(STEP_SECONDS))[0]
+    return IN_WORKER(overrides)
+
+
+IN_WORKER = engine._in_worker
+
+
+def test_a_signal_to_a_pool_with_long_steps_waits_for_their_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_in_worker", slow_worker)
+    monkeypatch.setenv("DGPBENCH_CHECKPOINT_SECONDS", "0")
+    stop = threading.Thread(target=lambda: (_both_checkpointed(tmp_path), os.kill(os.getpid(), signal.SIGTERM)))
+    stop.start()
+    with pytest.raises(KeyboardInterrupt), interrupts.handled([signal.SIGTERM]):
+        engine.engine([(*TINY, f"results_dir={tmp_path}", f"split={split}") for split in range(2)], 2)
+    statuses = [record["status"] for _, record in records.find_records(tmp_path)]
+    assert statuses == ["interrupted", "interrupted"]
+    assert (
+        len(list(tmp_path.rglob("step-*20.npz"))) == 2
+    )  # the first step's end raised the signal, this is the second's
+
+
+def _both_checkpointed(folder: Path) -> None:
+    with contextlib.suppress(AssertionError):  # then the signal comes all the same, and the test says what is missing
+        until(lambda: len(checkpointed(folder)) == 2, 60)
 
 
 def test_of_a_pool_only_the_run_of_a_killed_worker_fails_and_the_next_call_does_it(zygote, tmp_path):
@@ -94,6 +131,8 @@ import ctypes
 libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(256)
 hang = lambda: [libc.pthread_mutex_lock(mutex) for _ in range(2)]
 """
+# One that keeps Python's lock as well, so that no thread runs on.
+KEEPS_THE_LOCK = "import ctypes; hang = lambda: ctypes.PyDLL(None).sleep(1000)"
 HANGING = """
 from dgpbench.methods import variational
 original = variational.kmeans_centres
@@ -112,6 +151,70 @@ def test_a_run_that_hangs_is_ended_at_its_limit_with_status_timeout(what, zygote
     assert record["scores"] == {}
     assert "timeout_minutes" in job.text
     assert "Traceback" not in job.text
+
+
+def test_a_run_that_hangs_with_pythons_lock_in_c_is_ended_from_outside_with_a_record(zygote, tmp_path):
+    arguments = ["run", *TINY, "timeout_minutes=0.03"]
+    job = zygote.start(arguments, tmp_path, code=KEEPS_THE_LOCK + HANGING)
+    until(lambda: psutil.Process(job.pid).status() == psutil.STATUS_ZOMBIE)
+    assert job.wait() == -last_resort.ENDING
+    record = the_record(tmp_path)
+    assert record["status"] == "timeout"
+    assert record["seconds"]["total"] > 1.8
+    assert "timeout_minutes" in job.text
+    zygote.run(["run", *TINY], tmp_path)
+    assert the_record(tmp_path)["status"] == "done"
+
+
+def test_nobody_stands_by_when_a_run_with_a_limit_has_ended(zygote, tmp_path):
+    counting = f"{COMMAND}; import psutil; print('children:', len(psutil.Process().children()))"
+    job = zygote.run(["run", *TINY, "timeout_minutes=1"], tmp_path, code=counting)
+    assert the_record(tmp_path)["status"] == "done"
+    assert "children: 0" in job.text
+
+
+def hanging_worker(overrides):
+    """In place of the engine's, in a worker: the first run hangs with Python's lock, the others do not."""
+    import ctypes
+
+    from dgpbench import run
+
+    if "split=0" in overrides:
+        run.fit_and_score = lambda *_: ctypes.PyDLL(None).sleep(1000)
+    return engine.one_run(overrides)
+
+
+def test_a_pool_goes_on_after_a_run_that_hangs_with_pythons_lock_and_has_its_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_in_worker", hanging_worker)
+    runs = [(*TINY, f"results_dir={tmp_path}", f"split={split}") for split in range(2)]
+    runs[0] += ("timeout_minutes=0.03",)
+    outcomes = engine.engine(runs, 2)
+    assert sorted(outcome.status for outcome in outcomes) == ["done", "timeout"]
+    statuses = [record["status"] for _, record in records.find_records(tmp_path)]
+    assert statuses == ["timeout", "done"]
+
+
+def failing_worker(overrides):
+    """In place of the engine's: a process that ends itself, as a library may that has lost its way."""
+    os._exit(1)
+
+
+def test_a_worker_that_ends_with_exit_code_1_has_failed_and_not_run_out_of_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_in_worker", failing_worker)
+    (outcome,) = engine.engine([(*TINY, f"results_dir={tmp_path}", "timeout_minutes=1")], 2)
+    assert outcome.status == "failed"
+    assert "exit code 1" in outcome.message
+
+
+def test_the_last_resort_leaves_the_record_that_the_run_has_written_after_all(tmp_path):
+    from test_records import directory_of, record_of
+
+    directory, started = directory_of(tmp_path), "2026-01-01T00:00:01+00:00"
+    records.write_run(directory, record_of(status="failed", reason="an earlier attempt"))
+    last_resort._write(directory, record_of(status="timeout", reason="this one", started=started))
+    assert records.read_record(directory)["reason"] == "this one"
+    last_resort._write(directory, record_of(status="timeout", reason="this one again", started=started))
+    assert records.read_record(directory)["reason"] == "this one"
 
 
 def test_a_sweep_goes_on_after_a_run_that_hangs(zygote, tmp_path):

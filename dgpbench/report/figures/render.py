@@ -124,7 +124,6 @@ def save(figure: Figure, output: Path) -> Path:
     """Write a figure; the suffix names the format, and the same records give the same bytes."""
     kind = output.suffix.lstrip(".")
     dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with house_style(), records.refusing_unwritable(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(output, format=kind, metadata=dated.get(kind))
+    with house_style(), records.replacing(output) as partial:
+        figure.savefig(partial, format=kind, metadata=dated.get(kind))
     return output
