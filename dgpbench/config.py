@@ -158,17 +158,11 @@ def _natural_gradient_reason(config: dict[str, Any]) -> str:
 def with_iterations(training: Mapping[str, Any], num_rows: int) -> dict[str, Any]:
     """The training settings with ``max_iterations`` as a number; where it is null, that of ``epochs`` over the rows.
 
-    A ``decay_steps`` of null becomes a tenth of them.
-
     :param num_rows: training rows, N; an epoch is ceil(N / B) iterations
     """
-    iterations = training["max_iterations"]
-    if iterations is None:
-        iterations = training["epochs"] * math.ceil(num_rows / training["batch_size"])
-    known = {**training, "max_iterations": iterations}
-    if "decay_steps" in training and training["decay_steps"] is None:
-        known["decay_steps"] = math.ceil(iterations / 10)
-    return known
+    if training["max_iterations"] is not None:
+        return dict(training)
+    return {**training, "max_iterations": training["epochs"] * math.ceil(num_rows / training["batch_size"])}
 
 
 def _read_blocks(path: str) -> list[Any]:

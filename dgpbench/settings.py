@@ -92,6 +92,7 @@ SETTINGS: dict[str, Setting] = {
     "method.subset": Setting(
         "str", "which training rows are the subset", choices=("kmeans", "random", "leverage", "dpp")
     ),
+    "method.start": Setting("str", "mu of the subset's hidden values at the start", choices=("projected", "uniform")),
     "method.hidden_variance": Setting("float", "Sig of hidden layers starts at this times the identity", above=0),
     "method.output_variance": Setting("float", "Sig of the output layer starts at this times the identity", above=0),
     "method.layer_noise": Setting("float", "s2_l, noise of hidden layers at the start", above=1e-8),
@@ -119,9 +120,7 @@ SETTINGS: dict[str, Setting] = {
     "training.num_samples": Setting("int", "R, paths of each row in training", low=1),
     "training.learning_rate": Setting("float", "Adam's learning rate at the start", above=0),
     "training.decay_rate": Setting("float", "factor of the learning rate at each decay", above=0, high=1),
-    "training.decay_steps": Setting(
-        "int", "iterations between two decays of the learning rate; null: a tenth of all", low=1, optional=True
-    ),
+    "training.decay_steps": Setting("int", "iterations between two decays of the learning rate", low=1),
     "training.natgrad_gamma": Setting("float", "step length of natural gradients at the start", above=0, high=1),
     "training.burn_in": Setting("float", "share of max_iterations in which the sampler adapts", above=0, high=1),
     "training.window": Setting(

@@ -11,6 +11,7 @@ import tensorflow_probability as tfp
 
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
+from dgpbench.gp.prior import mean_map
 from dgpbench.gp.subset import batched_kernel, condition_on_labels, features, kl_divergence
 from dgpbench.gp.subset_model import PROPAGATIONS, SubsetDeepGP
 from dgpbench.methods import subset, subset_choice
@@ -185,7 +186,8 @@ def choices(num_layers=2, **method):
     return Choices(
         {
             "num_layers": num_layers, "width": 2, "num_inducing": M, "subset": "kmeans", "propagation": "joint",
-            "hidden_variance": 1e-5, "output_variance": 1.0, "layer_noise": 1e-5, "lengthscale": 0.5, "jitter": 1e-5,
+            "start": "projected", "hidden_variance": 1e-5, "output_variance": 1.0, "layer_noise": 1e-5,
+            "lengthscale": 0.5, "jitter": 1e-5,
         }
         | method,
         {
@@ -202,6 +204,16 @@ def test_fit_predicts_a_component_a_sample_also_with_every_row_in_the_subset(num
     mixture = predictor.predict(np.zeros((7, D)), 3)
     assert mixture.means.shape == (1 if num_layers == 1 else 5, 7, 1)
     assert len(set(predictor.posterior()["subset_rows"])) == num_inducing
+
+
+def test_hidden_values_start_at_the_subsets_inputs_through_the_mean_maps_or_uniform_as_published():
+    train, rows = toy_rows(), np.array([3, 0, 5, 2])
+    method = choices(3, num_inducing=4).method
+    model = subset.build_model(method, train, rows, 0)
+    np.testing.assert_allclose(model.means[0], (train.X @ mean_map(train.X, model.widths[0]))[rows].T)
+    assert not np.any(model.means[-1])
+    published = subset.build_model(method | {"start": "uniform"}, train, rows, 0)
+    assert all(0.0 <= np.min(mean) <= np.max(mean) < 1.0 for mean in map(np.asarray, published.means))
 
 
 def test_a_path_is_one_function_for_all_rows_whatever_the_chunk(monkeypatch):

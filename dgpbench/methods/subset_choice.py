@@ -16,7 +16,9 @@ def choose(name: str, X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray
             f"method.num_inducing={num_inducing} cannot be used; the subset is drawn from {len(X)} training rows, "
             "so it has at most as many"
         )
-    return CHOICES[name](X, num_inducing, seed)
+    return CHOICES[name](
+        np.asarray(X, np.float64), num_inducing, seed
+    )  # float32 rows too: their Gram matrix is singular
 
 
 def kmeans_nearest(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
