@@ -106,4 +106,5 @@ def test_a_constant_target_is_refused_with_a_sentence(method, tmp_path, capsys):
     with pytest.raises(AssertionError):
         fitted(tmp_path, method, X, np.full(20, 3.0))
     message = capsys.readouterr().err.strip()
-    assert "in every row" in message and "\n" not in message
+    assert "in every row" in message
+    assert "\n" not in message
