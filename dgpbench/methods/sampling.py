@@ -19,6 +19,7 @@ from dgpbench.gp.prior import Architecture, DeepGP, build_prior
 from dgpbench.gp.propagate import Paths, given
 from dgpbench.methods.choices import Choices, Seeds, pick
 from dgpbench.methods.initialisation import kmeans_centres
+from dgpbench.methods.prediction import compiled, predict_in_pieces
 from dgpbench.methods.variational import path_shapes
 from dgpbench.predictive import GaussianMixture
 from dgpbench.training.clock import Clock
@@ -126,14 +127,8 @@ class SampledPredictor:
     def __init__(self, model: SampledDeepGP, diagnostics: dict):
         self.model = model
         self.diagnostics = diagnostics
-        dtype, num_features = model.samples.dtype, model.prior.layers[0].Z.shape[1]
-        signature = [
-            tf.TensorSpec([None, num_features], dtype),
-            tf.TensorSpec([2], tf.int32),
-            tf.TensorSpec([], tf.int64),
-        ]
-        self._moments = tf.function(self._compute_moments, input_signature=signature, autograph=False)
-        self._traces = tf.function(self._compute_traces, input_signature=signature[:2], autograph=False)
+        self._moments = compiled(self._compute_moments, model.prior.layers[0].Z.shape[1])
+        self._traces = tf.function(self._compute_traces, autograph=False)
 
     def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         shapes = path_shapes(self.model.widths, self.model.samples.shape[0], tf.shape(X)[0])
@@ -152,12 +147,7 @@ class SampledPredictor:
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
         """The predictive mixture at standardised inputs X [N, D], all samples at once, in chunks of rows."""
         size = max(1, COLUMNS_AT_ONCE // self.model.samples.shape[0])
-        chunks = [
-            self._moments(X[start : start + size], base_seed(seed), tf.constant(index, tf.int64))
-            for index, start in enumerate(range(0, len(X), size))
-        ]
-        means, variances = (np.concatenate([part[i].numpy() for part in chunks], axis=1) for i in (0, 1))
-        return GaussianMixture(means[..., None].astype(float), variances[..., None].astype(float))
+        return predict_in_pieces(self._moments, X, seed, size)
 
     def posterior(self) -> dict[str, np.ndarray]:
         """The samples of v, [S, T_l, M] a layer, evenly thinned where they would be too many to keep (Fig. S6)."""

@@ -7,7 +7,6 @@ S alone. Default: the exact joint of (Z_S, z_b), the paper's bound. Departures o
 training likelihood, which is not offered. ``method.start=projected``, smooth hidden values to start from, is ours.
 """
 
-import gpflow
 import numpy as np
 import tensorflow as tf
 
@@ -15,6 +14,7 @@ from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.prior import Architecture, mean_map
 from dgpbench.gp.subset_model import SubsetDeepGP
 from dgpbench.methods.choices import Choices, Seeds, pick
+from dgpbench.methods.prediction import compiled, predict_in_pieces
 from dgpbench.methods.subset_choice import choose
 from dgpbench.methods.variational import hold_out, stopping_rule
 from dgpbench.predictive import GaussianMixture
@@ -121,12 +121,7 @@ class SubsetPredictor:
         self.num_samples = num_samples if len(model.widths) > 1 else 1
         self.diagnostics = diagnostics
         self.rows = rows
-        signature = [
-            tf.TensorSpec([None, model.X_S.shape[1]], gpflow.default_float()),
-            tf.TensorSpec([2], tf.int32),
-            tf.TensorSpec([], tf.int64),
-        ]
-        self._moments = tf.function(self._compute_moments, input_signature=signature, autograph=False)
+        self._moments = compiled(self._compute_moments, model.X_S.shape[1])
 
     def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         subset, rows = self.model.normal_shapes(self.num_samples, tf.shape(X)[0])
@@ -138,12 +133,7 @@ class SubsetPredictor:
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
         """The predictive mixture at standardised inputs X [N, D], in chunks of bounded memory."""
         size = max(1, COLUMNS_AT_ONCE // self.num_samples)
-        chunks = [
-            self._moments(X[start : start + size], base_seed(seed), tf.constant(index, tf.int64))
-            for index, start in enumerate(range(0, len(X), size))
-        ]
-        means, variances = (np.concatenate([part[i].numpy() for part in chunks], axis=1) for i in (0, 1))
-        return GaussianMixture(means[..., None].astype(float), variances[..., None].astype(float))
+        return predict_in_pieces(self._moments, X, seed, size)
 
     def posterior(self) -> dict[str, np.ndarray]:
         """q's means and factors in the values' own coordinates, and which rows are the subset."""

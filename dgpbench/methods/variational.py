@@ -23,6 +23,7 @@ from dgpbench.gp.propagate import Paths, given, marginalise
 from dgpbench.gp.structures import STRUCTURES, Structure
 from dgpbench.methods.choices import Choices, Seeds, pick
 from dgpbench.methods.initialisation import kmeans_centres
+from dgpbench.methods.prediction import compiled, predict_in_pieces
 from dgpbench.predictive import GaussianMixture
 from dgpbench.training.clock import Clock
 from dgpbench.training.early_stopping import StoppingRule
@@ -209,14 +210,7 @@ class DeepPredictor:
         self.model = model
         self.num_samples = num_samples if model.q.structure.widths[:-1] else 1
         self.diagnostics = diagnostics
-        dtype = gpflow.default_float()
-        num_features = model.prior.layers[0].Z.shape[1]
-        signature = [
-            tf.TensorSpec([None, num_features], dtype),
-            tf.TensorSpec([2], tf.int32),
-            tf.TensorSpec([], tf.int64),
-        ]
-        self._moments = tf.function(self._compute_moments, input_signature=signature, autograph=False)
+        self._moments = compiled(self._compute_moments, model.prior.layers[0].Z.shape[1])
 
     def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         paths = self.model.paths(X, self.num_samples, seed, chunk)
@@ -225,12 +219,7 @@ class DeepPredictor:
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
         """The predictive mixture at standardised inputs X [N, D], in chunks of bounded memory."""
         size = max(1, self.model.columns_at_once // self.num_samples)
-        chunks = [
-            self._moments(X[start : start + size], base_seed(seed), tf.constant(index, tf.int64))
-            for index, start in enumerate(range(0, len(X), size))
-        ]
-        means, variances = (np.concatenate([part[i].numpy() for part in chunks], axis=1) for i in (0, 1))
-        return GaussianMixture(means[..., None].astype(float), variances[..., None].astype(float))
+        return predict_in_pieces(self._moments, X, seed, size)
 
     def posterior(self) -> dict[str, np.ndarray]:
         """q's mean and blocks, and the prior's parameters, for the record (paper, Fig. 1)."""
