@@ -51,6 +51,7 @@ def sentence(capsys) -> str:
         (["run", "task=fixed", *SMOKE], "boston"),
         (["run", "task=classic", "split=20", *SMOKE], "19"),
         (["run", "method.num_inducing=456", *SMOKE], "455 training rows"),
+        (["run", "-\n=0"], "no flag -\\n=0;"),
         (["run", "method=gpr", "method.max_rows=10", *SMOKE], "at most 10"),
         (["run", "method=custom", "method.blocks=[{layers: [1, 2], gps: all}]", *SMOKE], "method.blocks"),
         (["lst"], "invalid choice"),
