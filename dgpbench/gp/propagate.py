@@ -97,8 +97,7 @@ def _unconditional_mean(q: Blocks, layer: int, features: Features) -> tf.Tensor:
 
 def _own_variance(S: tf.Tensor, features: Features) -> tf.Tensor:
     """a^T S a + k - a^T a as k + a^T (S - I) a, one pass over A less; [P, R, B] for blocks S [P, M, M]."""
-    I = tf.eye(tf.shape(S)[-1], dtype=S.dtype)  # noqa: E741
-    return quadratic(S - I, features.A) + features.prior_variance
+    return quadratic(S - tf.eye(tf.shape(S)[-1], dtype=S.dtype), features.A) + features.prior_variance
 
 
 class _RecursiveMarginals:

@@ -6,6 +6,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from dgpbench.datasets.scaling import Regression
 from dgpbench.predictive import GaussianMixture
 from dgpbench.training.minibatches import base_seed
 
@@ -23,6 +24,11 @@ def compiled(moments: Moments, num_features: int) -> Moments:
         tf.TensorSpec([], tf.int64),
     ]
     return tf.function(moments, input_signature=signature, autograph=False)
+
+
+def validation_score(predictor, held_out: Regression, seed: int) -> float:
+    """The mean log-density of held-out rows, in standard units."""
+    return float(np.mean(predictor.predict(held_out.X, seed).log_density(held_out.Y)))
 
 
 def predict_in_pieces(moments: Moments, X: np.ndarray, seed: int, rows_at_once: int) -> GaussianMixture:

@@ -7,6 +7,8 @@ S alone. Default: the exact joint of (Z_S, z_b), the paper's bound. Departures o
 training likelihood, which is not offered. ``method.start=projected``, smooth hidden values to start from, is ours.
 """
 
+from functools import partial
+
 import numpy as np
 import tensorflow as tf
 
@@ -14,7 +16,7 @@ from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.prior import Architecture, mean_map
 from dgpbench.gp.subset_model import SubsetDeepGP
 from dgpbench.methods.choices import Choices, Seeds, pick
-from dgpbench.methods.prediction import compiled, predict_in_pieces
+from dgpbench.methods.prediction import compiled, predict_in_pieces, validation_score
 from dgpbench.methods.subset_choice import choose
 from dgpbench.methods.variational import hold_out, stopping_rule
 from dgpbench.predictive import GaussianMixture
@@ -37,9 +39,10 @@ def fit(train: Regression, choices: Choices, seeds: Seeds, clock: Clock) -> "Sub
     rows = choose(choices.method["subset"], fitting.X, choices.method["num_inducing"], seeds.initial)
     model = build_model(choices.method, fitting, rows, seeds.initial)
     others = np.setdiff1d(np.arange(len(fitting.X)), rows)
-    monitor = SubsetPredictor(model, choices.training.get("validation_samples", 1), {})
-    score = lambda: float(np.mean(monitor.predict(held_out.X, seeds.holdout).log_density(held_out.Y)))  # noqa: E731
-    validate = None if held_out is None else score
+    validate = None
+    if held_out is not None:
+        monitor = SubsetPredictor(model, choices.training["validation_samples"], {})
+        validate = partial(validation_score, monitor, held_out, seeds.holdout)
     iterations = train_by_adam(model, fitting, others, choices.training, seeds, clock, validate, rule)
     return SubsetPredictor(model, choices.prediction["num_samples"], {"iterations": iterations}, rows)
 

@@ -9,6 +9,7 @@ Mean field is DSVI (Salimbeni & Deisenroth 2017); depth 1 is the sparse GP of He
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import gpflow
 import numpy as np
@@ -23,7 +24,7 @@ from dgpbench.gp.propagate import Paths, given, marginalise
 from dgpbench.gp.structures import STRUCTURES, Structure
 from dgpbench.methods.choices import Choices, Seeds, pick
 from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.prediction import compiled, predict_in_pieces
+from dgpbench.methods.prediction import compiled, predict_in_pieces, validation_score
 from dgpbench.predictive import GaussianMixture
 from dgpbench.training.clock import Clock
 from dgpbench.training.early_stopping import StoppingRule
@@ -148,8 +149,11 @@ def train_by_adam(
     validate = None
     if held_out is not None:
         monitor = DeepPredictor(model, training["validation_samples"], {})
-        validate = lambda: float(np.mean(monitor.predict(held_out.X, seeds.holdout).log_density(held_out.Y)))  # noqa: E731
-    bound = lambda step, X, y, _rows: model.elbo(X, y, N, training["num_samples"], seed, step)  # noqa: E731
+        validate = partial(validation_score, monitor, held_out, seeds.holdout)
+
+    def bound(step, X, y, _rows):
+        return model.elbo(X, y, N, training["num_samples"], seed, step)
+
     return maximise(
         objective or bound,
         model.trainable_variables,
