@@ -30,12 +30,20 @@ def _quadratic(S: tf.Tensor, A: tf.Tensor, P: int) -> tf.Tensor:
         def gradient(g):  # g: [P, N]
             rows = tf.unstack(g)
             dA = tf.add_n([(2.0 * g_p) * SA_p for g_p, SA_p in zip(rows, SA, strict=True)])
-            dS = [tf.matmul(g_p * A, A, transpose_b=True) for g_p in rows]
+            dS = [_weighted_gram(g_p, A) for g_p in rows]
             return tf.concat(dS, axis=0), dA
 
         return tf.stack([tf.reduce_sum(A * SA_p, axis=0) for SA_p in SA]), gradient
 
     return forms(S, A)
+
+
+def _weighted_gram(g: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
+    """A diag(g) A^T, of whose four blocks one is another's transpose; [M, M] for A [M, N]."""
+    half = A.shape[0] // 2
+    above = tf.matmul(g * A[:half], A[:half], transpose_b=True)
+    below = tf.matmul(g * A[half:], A, transpose_b=True)
+    return tf.concat([tf.concat([above, tf.transpose(below[:, :half])], axis=1), below], axis=0)
 
 
 def bilinear(S: tf.Tensor, A: tf.Tensor, A_earlier: tf.Tensor) -> tf.Tensor:
