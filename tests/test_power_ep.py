@@ -54,13 +54,16 @@ def test_inverses_and_their_gradients_equal_those_of_tensorflows_own_operations(
     rng = np.random.default_rng(0)
     A = rng.normal(size=(2, M, M))
     P, g = tf.constant(A @ A.transpose(0, 2, 1) + np.eye(M)), tf.constant(np.tril(rng.normal(size=(2, M, M))))
+    b = tf.constant(rng.normal(size=(2, M)))
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(P)
         S = tf.linalg.inv(P)
-        plain = tf.linalg.cholesky(S), S, tf.reduce_sum(tf.linalg.logdet(P))
-        ours = invert(P)
-        sums = [[tf.reduce_sum(g * form) for form in forms] for forms in (ours, plain)]
-    for index in range(3):
+        plain = tf.linalg.cholesky(S), S, tf.reduce_sum(tf.linalg.logdet(P)), tf.linalg.matvec(S, b)
+        inverse = invert(P)
+        ours = inverse.factor, inverse.covariance, inverse.log_determinant, inverse.solve(b)
+        weights = g, g, 1.0, b
+        sums = [[tf.reduce_sum(w * form) for w, form in zip(weights, forms, strict=True)] for forms in (ours, plain)]
+    for index in range(4):
         np.testing.assert_allclose(ours[index], plain[index], rtol=0, atol=1e-11)
         symmetric = [tape.gradient(form[index], P) for form in sums]
         symmetric = [0.5 * (gradient + tf.linalg.matrix_transpose(gradient)) for gradient in symmetric]

@@ -43,8 +43,7 @@ def psi2_contracted(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor, Q: tf.Ten
     M = Z.shape[0]
     first, second = _pairs(M)
     twice = tf.constant(np.where(first == second, 1.0, 2.0), Q.dtype)
-    packed = tf.gather(tf.transpose(tf.reshape(Q, [-1, M * M])), first * M + second) * twice[:, None]
-    return tf.square(kernel.variance) * exponential_product(*_packed_exponent(kernel, Z, mu, v), packed)
+    return tf.square(kernel.variance) * exponential_product(*_packed_exponent(kernel, Z, mu, v), _upper(Q) * twice)
 
 
 @check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "return: [B, M, M]")
@@ -54,8 +53,8 @@ def psi2(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
     first, second = _pairs(M)
     place = np.zeros([M, M], int)
     place[first, second] = place[second, first] = np.arange(len(first))
-    rows, columns = _packed_exponent(kernel, Z, mu, v)
-    packed = tf.exp(tf.matmul(rows, columns, transpose_b=True))
+    U, V, of_row, of_pair = _packed_exponent(kernel, Z, mu, v)
+    packed = tf.exp(U @ V + of_row + of_pair)
     return tf.square(kernel.variance) * tf.gather(packed, place, axis=1)
 
 
@@ -73,24 +72,22 @@ def cross_contracted(kernel, Z, mu, v, psi1: tf.Tensor, b: tf.Tensor, W: tf.Tens
     return tf.reduce_sum(first * r[:, None, :] * tf.transpose(W), axis=-1) - second * ((r * mu) @ W)
 
 
-def _packed_exponent(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """log psi2 / s^4 for the pairs m <= k as a product U V^T: U [B, 2 D + 2] and V [M (M + 1) / 2, 2 D + 2].
+def _packed_exponent(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """log psi2 / s^4 for the pairs m <= k as U V and a number for each row and each pair.
+
+    U [B, 2 D], V [2 D, M (M + 1) / 2], of rows [B, 1] and of pairs [1, M (M + 1) / 2].
 
     With z+ = z_m + z_k, z- = z_m - z_k and w = 1 / (l^2 + 2 v) the exponent is a sum over d of
     -1/2 log(1 + 2 v/l^2) - mu^2 w + (mu w) z+ - (w / 4) z+^2 - z-^2 / (4 l^2).
     """
     squares = _squared_lengthscales(kernel, Z)
     w = 1.0 / (squares + 2.0 * v)
-    first, second = _pairs(Z.shape[0])
-    Z_first, Z_second = tf.gather(Z, first), tf.gather(Z, second)
-    total, apart = (
-        Z_first + Z_second,
-        tf.reduce_sum(tf.square(Z_first - Z_second) / (-4.0 * squares), -1, keepdims=True),
-    )
-    rows = _constant(mu, 2.0 * v, w, squares, 1.0)
-    ones = tf.ones_like(apart), tf.ones_like(rows)
-    U = tf.concat([mu * w, -0.25 * w, rows, ones[1]], axis=-1)
-    return U, tf.concat([total, tf.square(total), ones[0], apart], axis=-1)
+    Z_T, scaled = tf.transpose(Z), tf.transpose(Z / (2.0 * tf.sqrt(squares)))
+    total = _upper(Z_T[:, :, None] + Z_T[:, None, :])
+    squares_apart = tf.math.squared_difference(scaled[:, :, None], scaled[:, None, :])
+    apart = -_upper(tf.reduce_sum(squares_apart, axis=0, keepdims=True))
+    U, V = tf.concat([mu * w, -0.25 * w], axis=1), tf.concat([total, tf.square(total)], axis=0)
+    return U, V, _constant(mu, 2.0 * v, w, squares, 1.0), apart
 
 
 def _constant(mu: tf.Tensor, v: tf.Tensor, w: tf.Tensor, squares: tf.Tensor, power: float) -> tf.Tensor:
@@ -106,6 +103,21 @@ def _linear(rows: list[tf.Tensor], columns: list[tf.Tensor]) -> tf.Tensor:
 def _squared_lengthscales(kernel, Z: tf.Tensor) -> tf.Tensor:
     """l_d^2, [D], also where one lengthscale serves all dimensions."""
     return tf.broadcast_to(tf.square(tf.convert_to_tensor(kernel.lengthscales)), [Z.shape[1]])
+
+
+@tf.custom_gradient
+def _upper(matrices: tf.Tensor):
+    """The entries m <= k of matrices [n, M, M], [n, M (M + 1) / 2]; the gradient looks up too, and scatters nothing."""
+    n, M, _ = matrices.shape
+    first, second = _pairs(M)
+    place = np.full([M, M], len(first))  # below the diagonal: the zero put last
+    place[first, second] = np.arange(len(first))
+
+    def gradient(g):
+        return tf.transpose(tf.gather(tf.pad(tf.transpose(g), [[0, 1], [0, 0]]), place), [2, 0, 1])
+
+    rows = tf.transpose(tf.reshape(matrices, [n, M * M]))
+    return tf.transpose(tf.gather(rows, first * M + second)), gradient
 
 
 @lru_cache(maxsize=8)

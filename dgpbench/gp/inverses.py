@@ -7,6 +7,7 @@ and in a graph what is not asked for is not computed.
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -16,11 +17,17 @@ class Inverse(NamedTuple):
     :param factor: C, lower triangular with P^{-1} = C C^T, [T, M, M]
     :param covariance: S = P^{-1}, [T, M, M]
     :param log_determinant: log|P| summed over the stack
+    :param precision: P
     """
 
     factor: tf.Tensor
     covariance: tf.Tensor
     log_determinant: tf.Tensor
+    precision: tf.Tensor
+
+    def solve(self, b: tf.Tensor) -> tf.Tensor:
+        """P^{-1} b for b [T, M]."""
+        return _solve(self.precision, tf.stop_gradient(self.covariance), b)
 
 
 def invert(P: tf.Tensor) -> Inverse:
@@ -29,7 +36,7 @@ def invert(P: tf.Tensor) -> Inverse:
     inverse = tf.linalg.triangular_solve(K, tf.eye(tf.shape(P)[-1], batch_shape=tf.shape(P)[:-2], dtype=P.dtype))
     C = tf.reverse(tf.linalg.matrix_transpose(inverse), axis=[-2, -1])
     S = tf.matmul(C, C, transpose_b=True)
-    return Inverse(_factor(P, C), _covariance(P, S), _log_determinant(P, C, S))
+    return Inverse(_factor(P, C), _covariance(P, S), _log_determinant(P, C, S), P)
 
 
 @tf.custom_gradient
@@ -38,8 +45,8 @@ def _factor(P: tf.Tensor, C: tf.Tensor):
     del P
 
     def gradient(g):
-        low = tf.linalg.band_part(tf.matmul(C, g, transpose_a=True), -1, 0)
-        low = tf.linalg.set_diag(low, 0.5 * tf.linalg.diag_part(low))
+        M = C.shape[-1]
+        low = tf.matmul(C, g, transpose_a=True) * (np.tri(M, k=-1) + 0.5 * np.eye(M))
         dP = tf.matmul(C, tf.matmul(low, C, transpose_b=True))
         return -0.5 * (dP + tf.linalg.matrix_transpose(dP)), None
 
@@ -51,6 +58,19 @@ def _covariance(P: tf.Tensor, S: tf.Tensor):
     """S, from dS = -S dP S."""
     del P
     return tf.identity(S), lambda g: (-tf.matmul(S, tf.matmul(g, S)), None)
+
+
+@tf.custom_gradient
+def _solve(P: tf.Tensor, S: tf.Tensor, b: tf.Tensor):
+    """x = S b, from dx = S (db - dP x): a rank-one gradient of P, where that of S would take two products."""
+    del P
+    x = tf.linalg.matvec(S, b)
+
+    def gradient(g):
+        db = tf.linalg.matvec(S, g)
+        return -db[..., :, None] * x[..., None, :], None, db
+
+    return x, gradient
 
 
 @tf.custom_gradient

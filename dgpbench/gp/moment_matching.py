@@ -71,11 +71,9 @@ def gaussian_moments(layer: GPLayer, Lk, m, C, mu: tf.Tensor, v: tf.Tensor) -> t
 def _weights(Lk: tf.Tensor, m: tf.Tensor, C: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """b_t = Lk^{-T} m_t [T, M] and Q_t = Lk^{-T} (C_t C_t^T + m_t m_t^T - I) Lk^{-1} [T, M, M] from one solve."""
     T, M = m.shape
-    right = tf.concat([C, m[:, :, None]], axis=-1)
-    columns = tf.concat(
-        [tf.reshape(tf.transpose(right, [1, 0, 2]), [M, T * (M + 1)]), tf.eye(M, dtype=m.dtype)], axis=-1
-    )
+    factors = tf.reshape(tf.transpose(C, [1, 0, 2]), [M, T * M])
+    columns = tf.concat([factors, tf.transpose(m), tf.eye(M, dtype=m.dtype)], axis=-1)
     solved = tf.linalg.triangular_solve(Lk, columns, adjoint=True)
-    Y = tf.transpose(tf.reshape(solved[:, : T * (M + 1)], [M, T, M + 1]), [1, 0, 2])
-    inverse = solved[:, T * (M + 1) :]
-    return Y[:, :, M], gram(Y) - gram(inverse)
+    factors, means, inverse = tf.split(solved, [T * M, T, M], axis=-1)
+    Y, b = tf.transpose(tf.reshape(factors, [M, T, M]), [1, 0, 2]), tf.transpose(means)
+    return b, gram(Y) + b[:, :, None] * b[:, None, :] - gram(inverse)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from dgpbench.errors import Refused
 from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.inverses import Inverse, invert
+from dgpbench.gp.quadratics import gram
 from dgpbench.gp.structures import Structure, mean_field
 
 
@@ -58,14 +59,14 @@ class Sites:
     def _without(self, removed: float) -> list[Inverse]:
         if removed not in self._inverses:
             weight = self._weight(removed)
-            self._inverses[removed] = [invert(_add_identity(weight * G)) for G in self.precisions]
+            self._inverses[removed] = [invert(weight * G + np.eye(G.shape[-1])) for G in self.precisions]
         return self._inverses[removed]
 
     def _means(self, removed: float) -> list[tf.Tensor]:
         if removed == 0.0:
             return self.means
         pairs = zip(self._without(removed), self.natural_means, strict=True)
-        return [tf.linalg.matvec(inverse.covariance, self._weight(removed) * eta) for inverse, eta in pairs]
+        return [inverse.solve(self._weight(removed) * eta) for inverse, eta in pairs]
 
     def _weight(self, removed: float) -> float:
         return 1.0 - removed / self.num_data
@@ -105,22 +106,12 @@ class TiedSites(gpflow.Module):
         """G = Rg^T Rg with Rg = diag(d)^{1/2} U, and m."""
         precisions = []
         for log_d, mixing in zip(self.log_precisions, self.mixings, strict=True):
-            upper = tf.linalg.band_part(tf.convert_to_tensor(mixing), 0, -1)
-            U = tf.linalg.set_diag(upper, tf.ones_like(log_d))
-            precisions.append(_gram(tf.exp(0.5 * log_d)[:, :, None] * U))
+            M = mixing.shape[-1]
+            U = tf.convert_to_tensor(mixing) * np.triu(np.ones([M, M]), 1) + np.eye(M)
+            precisions.append(gram(tf.linalg.matrix_transpose(tf.exp(0.5 * log_d)[:, :, None] * U)))
         return Sites(self.structure, precisions, [tf.convert_to_tensor(m) for m in self.means], self.num_data)
 
     def blocks(self, choleskys: list[tf.Tensor]) -> Blocks:
         """q itself, for prediction."""
         del choleskys  # sites are on the whitened v
         return self.values().moments()
-
-
-@tf.custom_gradient
-def _gram(R: tf.Tensor):
-    """R^T R; the gradient needs one product where the general rule has two."""
-    return tf.matmul(R, R, transpose_a=True), lambda g: tf.matmul(R, g + tf.linalg.matrix_transpose(g))
-
-
-def _add_identity(G: tf.Tensor) -> tf.Tensor:
-    return tf.linalg.set_diag(G, tf.linalg.diag_part(G) + 1.0)
