@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ class Stepper:
         self.blocks: list[dict[str, float]] = []
         self.problem: str | None = None
         self.process: subprocess.Popen[str] | None = None
+        self.errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115: gone with its stepper
 
     def start(self) -> None:
         """Start the process; come back when data, model and graph are there and the first blocks have run."""
@@ -41,7 +43,7 @@ class Stepper:
             [sys.executable, "-m", "dgpbench.benchmarks.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self.errors,
             text=True,
             env={**os.environ, **threads},
         )
@@ -74,9 +76,16 @@ class Stepper:
 
     def _hear(self) -> dict[str, Any]:
         line = self.process.stdout.readline()  # type: ignore[union-attr]
-        answer = json.loads(line) if line else {"problem": f"its process died (exit code {self.process.wait()})"}
+        answer = json.loads(line) if line else {"problem": self._death()}
         self.problem = answer.get("problem")
         return answer
+
+    def _death(self) -> str:
+        """What ended the process, in its own last words."""
+        code = self.process.wait()  # type: ignore[union-attr]
+        self.errors.seek(0)
+        said = [line.strip() for line in self.errors if line.strip()]
+        return f"its process died (exit code {code})" + (f": {said[-1]}" if said else "")
 
 
 def measure(plan: Plan, say: Say = lambda text: None) -> "pd.DataFrame":

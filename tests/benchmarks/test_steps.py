@@ -34,6 +34,15 @@ def test_a_cell_that_cannot_be_timed_says_why_and_the_others_stand():
     assert "999999" in frame["problem"][1]
 
 
+def test_a_process_that_never_spoke_is_quoted(tmp_path, monkeypatch):
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho no module here >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(steps.sys, "executable", str(broken))
+    with pytest.raises(Refused, match=r"exit code 3\): no module here$"):
+        steps.measure(cells.parse(["methods=mf", *TINY]))
+
+
 def test_the_first_blocks_are_no_measurement():
     answers = io.StringIO()
     beat = Beat(io.StringIO("go\n"), answers, lambda: 40.0, {"gflop": 1.0})
