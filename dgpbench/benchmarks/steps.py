@@ -34,7 +34,7 @@ class Stepper:
         self.blocks: list[dict[str, float]] = []
         self.problem: str | None = None
         self.process: subprocess.Popen[str] | None = None
-        self.errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115: gone with its stepper
+        self.errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as its stepper
 
     def start(self) -> None:
         """Start the process; come back when data, model and graph are there and the first blocks have run."""
