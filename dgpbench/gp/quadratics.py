@@ -10,13 +10,15 @@ import tensorflow as tf
 def quadratic(S: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
     """a_n^T S_p a_n for each block p and column n.
 
-    Two GEMMs and not three: for symmetric S the forward product S A is reused as dA = 2 g (S A).
+    Two GEMMs and not three: for symmetric S the forward product S A is reused as dA = 2 g (S A). Of the
+    symmetric dS = A diag(g) A^T three quarters are computed.
 
     :param S: symmetric blocks, [P, M, M]
-    :param A: [M, R, B]
+    :param A: [M, R, B], M known when the graph is traced
     :return: [P, R, B]
     """
-    P, M, N = S.shape[0], tf.shape(A)[0], tf.size(A) // tf.shape(A)[0]
+    P, M = S.shape[0], A.shape[0]
+    N = tf.size(A) // M
     forms = _quadratic(tf.cast(tf.reshape(S, [P * M, M]), A.dtype), tf.reshape(A, [M, N]), P)
     return tf.cast(tf.reshape(forms, tf.concat([[P], tf.shape(A)[1:]], axis=0)), S.dtype)
 
