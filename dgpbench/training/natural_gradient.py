@@ -16,47 +16,38 @@ def natural_step(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """One natural-gradient step of length gamma on a loss, for a batch of Gaussians (Salimbeni et al. 2018).
 
-        P = tril(C^T tril(dl/dC)),  P <- P + P^T - diag P,  D = 1/2 C^{-T} P C^{-1} = dl/dS
-        Lam' = C^{-T} C^{-1} + 2 gamma D;   Lam' m' = Lam m - gamma (dl/dm - 2 D m);   C' = U^{-T},  Lam' = U U^T
+        P = tril(C^T tril(dl/dC)),  P <- P + P^T - diag P,  so that dl/dS = 1/2 C^{-T} P C^{-1} for S = C C^T
+        Lam' = Lam + 2 gamma dl/dS = C^{-T} (I + gamma P) C^{-1}
+        Lam' m' = Lam m - gamma (dl/dm - 2 dl/dS m), whose right side is Lam' m - gamma dl/dm
 
-    with U upper triangular, so that C' is lower. Where Lam' is not positive definite gamma is halved, for all of the
-    batch; after ``HALVINGS`` of them nothing moves.
+    With I + gamma P = V V^T, V upper triangular, C' = C V^{-T} is the lower factor of S' and m' = m - gamma S' dl/dm:
+    one product, one Cholesky factor and one solve. Where there is no V gamma is halved, for all of the batch; after
+    ``HALVINGS`` of them nothing moves.
 
     :param m: [T, M]
     :param C: lower triangular, [T, M, M]
     :param dm: dl/dm, [T, M]
     :param dC: dl/dC, [T, M, M]
     """
-    inverse = tf.linalg.triangular_solve(C, tf.eye(tf.shape(C)[-1], batch_shape=tf.shape(C)[:-2], dtype=C.dtype))
-    D = _covariance_gradient(C, inverse, dC)
-    Lam = tf.matmul(inverse, inverse, transpose_a=True)
+    P = tf.linalg.band_part(tf.matmul(C, tf.linalg.band_part(dC, -1, 0), transpose_a=True), -1, 0)
+    P = P + tf.linalg.matrix_transpose(P) - tf.linalg.diag(tf.linalg.diag_part(P))
+    eye = tf.eye(tf.shape(C)[-1], dtype=C.dtype)
 
     def factor(gamma):
-        return _upper_cholesky(Lam + 2.0 * gamma * D)
+        return _upper_cholesky(eye + gamma * P)
 
-    def failed(gamma, U, halvings):
-        return tf.logical_and(halvings < HALVINGS, tf.logical_not(_finite(U)))
+    def failed(gamma, V, halvings):
+        return tf.logical_and(halvings < HALVINGS, tf.logical_not(_finite(V)))
 
-    def halve(gamma, U, halvings):
+    def halve(gamma, V, halvings):
         return 0.5 * gamma, factor(0.5 * gamma), halvings + 1
 
     gamma = tf.cast(gamma, C.dtype)
-    gamma, U, _ = tf.while_loop(failed, halve, (gamma, factor(gamma), tf.constant(0)))
-    new_C = tf.linalg.matrix_transpose(
-        tf.linalg.triangular_solve(U, tf.eye(tf.shape(C)[-1], batch_shape=tf.shape(C)[:-2], dtype=C.dtype), lower=False)
-    )
-    eta = tf.linalg.matvec(Lam, m) - gamma * (dm - 2.0 * tf.linalg.matvec(D, m))
-    new_m = tf.linalg.matvec(new_C, tf.linalg.matvec(new_C, eta, transpose_a=True))  # Lam'^{-1} = C' C'^T
+    gamma, V, _ = tf.while_loop(failed, halve, (gamma, factor(gamma), tf.constant(0)))
+    new_C = tf.linalg.matrix_transpose(tf.linalg.triangular_solve(V, tf.linalg.matrix_transpose(C), lower=False))
+    new_m = m - gamma * tf.linalg.matvec(new_C, tf.linalg.matvec(new_C, dm, transpose_a=True))  # S' = C' C'^T
     ok = tf.logical_and(_finite(new_C), _finite(new_m))
     return tf.where(ok, new_m, m), tf.where(ok, new_C, C)
-
-
-def _covariance_gradient(C: tf.Tensor, inverse: tf.Tensor, dC: tf.Tensor) -> tf.Tensor:
-    """D = dl/dS from dl/dC, where S = C C^T."""
-    P = tf.linalg.band_part(tf.matmul(C, tf.linalg.band_part(dC, -1, 0), transpose_a=True), -1, 0)
-    P = P + tf.linalg.matrix_transpose(P) - tf.linalg.diag(tf.linalg.diag_part(P))
-    D = 0.5 * tf.matmul(inverse, tf.matmul(P, inverse), transpose_a=True)
-    return 0.5 * (D + tf.linalg.matrix_transpose(D))
 
 
 def _upper_cholesky(S: tf.Tensor) -> tf.Tensor:
