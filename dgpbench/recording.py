@@ -66,6 +66,7 @@ def compose(
     status, reason, details = ended
     finished = datetime.now(UTC)
     clock = results.clock
+    total = (finished - started).total_seconds() + (clock.earlier_seconds if clock else 0.0)
     settings = recorded_config(config)
     return {
         "status": status,
@@ -73,7 +74,7 @@ def compose(
         "traceback": details,
         "identity": _identity(config, problem.table),
         "scores": results.scores,
-        "seconds": results.seconds() | {"total": (finished - started).total_seconds()},
+        "seconds": results.seconds() | {"total": total},
         "iterations": clock.trace[-1].iteration if clock and clock.trace else 0,
         "notes": [results.diagnostics, *results.retries],
         "config": settings,

@@ -47,7 +47,7 @@ class Record(TypedDict):
     traceback: str | None
     identity: dict[str, Any]  # the arguments of identity_directory but results_dir, overrides in full
     scores: dict[str, float]  # metric -> score, original units
-    seconds: dict[str, float]  # tracing, training, prediction, total
+    seconds: dict[str, float]  # tracing, training, prediction, total; with the training before a run was resumed
     iterations: int | None
     config: dict[str, Any]  # resolved
     config_hash: str

@@ -67,6 +67,24 @@ def test_an_interrupted_run_resumes_and_ends_in_the_same_bits(iteration, whole, 
     assert not list(tmp_path.rglob("step-*.npz"))
 
 
+def test_a_resumed_runs_total_counts_the_training_before(stopping, tmp_path, monkeypatch):
+    go_on = stopping(30)
+    resume = Clock.resume
+    run(tmp_path)
+    go_on()
+
+    def after_an_hour(clock, variables):
+        iteration = resume(clock, variables)
+        progress = {"trace": clock.trace, "training_seconds": 3600.0}
+        clock.checkpoints.save(iteration, variables, progress)
+        return resume(clock, variables)
+
+    monkeypatch.setattr(Clock, "resume", after_an_hour)
+    assert run(tmp_path) == 0
+    seconds = records.read_record(next(tmp_path.rglob(records.RECORD)))["seconds"]
+    assert 3600.0 < seconds["training"] < seconds["total"]
+
+
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(whole, stopping, tmp_path):
     go_on = stopping(40)
     run(tmp_path)

@@ -35,6 +35,7 @@ class Clock:
     trace: list[TraceRow] = field(default_factory=list)
     tracing_seconds: float = 0.0
     training_seconds: float = 0.0
+    earlier_seconds: float = 0.0  # of the training, what processes before this one did
     started: float = field(default_factory=time.perf_counter)
 
     def tracing(self, action: Callable):
@@ -65,7 +66,7 @@ class Clock:
             return 0
         iteration, progress = found
         self.trace[:] = [TraceRow(*row) for row in progress["trace"]]
-        self.training_seconds = progress["training_seconds"]
+        self.training_seconds = self.earlier_seconds = progress["training_seconds"]
         return iteration
 
     def keep(self, iteration: int, variables: Sequence[Any], *, now: bool = False) -> None:
