@@ -42,9 +42,10 @@ figures: $(VENV)/.installed ## draw every figure that has records in results/ to
 bench: $(VENV)/.installed ## time gradient steps against their floors; ARGS='methods=mf,star,fc M=128,64 --output steps.csv'
 	$(BIN)/dgpbench bench steps $(ARGS)
 
-lint: $(VENV)/.installed-dev ## check style
+lint: $(VENV)/.installed-dev ## check style and types
 	$(BIN)/ruff check dgpbench tests scripts
 	$(BIN)/ruff format --check dgpbench tests scripts
+	$(BIN)/mypy
 
 lock: $(VENV)/.installed-dev ## write the versions in use to constraints.txt
 	$(BIN)/python -m pip freeze --exclude-editable --exclude dgpbench > constraints.txt

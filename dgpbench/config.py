@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -92,7 +92,7 @@ def resolve(cfg: Any) -> dict[str, Any]:
 
     register_resolvers()
     try:
-        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+        config = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
     except OmegaConfBaseException as problem:
         raise Refused(str(problem).splitlines()[0]) from None
     _check_values(config)

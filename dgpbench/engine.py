@@ -58,7 +58,7 @@ def _here(runs: Sequence[Overrides]) -> Iterator[tuple[Overrides, Outcome]]:
 
 def _in_workers(runs: Sequence[Overrides], workers: int) -> Iterator[tuple[Overrides, Outcome]]:
     """Runs in a pool; processes are spawned, since a forked TensorFlow does not work."""
-    from concurrent.futures import as_completed
+    from concurrent.futures import Future, as_completed
     from multiprocessing import active_children, get_context
 
     from pebble import ProcessPool
@@ -66,7 +66,7 @@ def _in_workers(runs: Sequence[Overrides], workers: int) -> Iterator[tuple[Overr
     others = set(active_children())
     pool = ProcessPool(max_workers=workers, max_tasks=MAX_TASKS, context=get_context("spawn"))
     try:
-        futures = {
+        futures: dict[Future, Overrides] = {
             pool.schedule(_in_worker, args=((*run, "progress=false"),), timeout=_limit(run)): run for run in runs
         }
         for future in as_completed(futures):

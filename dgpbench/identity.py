@@ -62,7 +62,7 @@ def _safe(text: str, more: str = "") -> str:
     return f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped
 
 
-def canonical(value: object) -> str:
+def canonical(value: Any) -> str:
     """One text for each value: 0.001 for 1e-3 and '1e-3', 20 for 20.0, true, null, [1,2] without spaces."""
     value = plain(value, str)
     if isinstance(value, str):

@@ -56,6 +56,7 @@ def _start(request: str) -> subprocess.Popen | None:
             text=True,
             start_new_session=True,  # Ctrl-C is for the run
         )
+        assert process.stdin is not None  # a pipe
         with suppress(OSError):
             process.stdin.write(f"{request}\n")
             process.stdin.flush()
@@ -66,10 +67,8 @@ def _start(request: str) -> subprocess.Popen | None:
 def _dismiss(process: subprocess.Popen | None) -> None:
     if process is None:
         return
-    with suppress(OSError):
-        process.stdin.close()
     try:
-        process.wait(DYING_SECONDS)
+        process.communicate(timeout=DYING_SECONDS)  # closes its standard input
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

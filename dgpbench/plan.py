@@ -174,7 +174,8 @@ def seconds_left(todo: list[Planned], frame: "pd.DataFrame") -> float | None:
     alike = frame[(frame["budget"] == choices["budget"]) & (frame["protocol"] == choices["protocol"])]
     known = _known_seconds(alike[alike["status"] == "done"])
     estimates = [_estimate(run.choices, known) for run in todo]
-    return None if None in estimates else sum(estimates)  # type: ignore[arg-type]
+    found = [seconds for seconds in estimates if seconds is not None]
+    return sum(found) if len(found) == len(todo) else None
 
 
 _LIKENESS = (("method", "method.num_layers", "dataset"), ("method", "dataset"), ("method",), ())
@@ -182,7 +183,7 @@ _LIKENESS = (("method", "method.num_layers", "dataset"), ("method", "dataset"), 
 
 def _known_seconds(done: "pd.DataFrame") -> dict[tuple[tuple[str, ...], tuple[str, ...]], float]:
     """Median total seconds by what is the same, for each likeness."""
-    known = {}
+    known: dict[tuple[tuple[str, ...], tuple[str, ...]], float] = {}
     for keys in _LIKENESS:
         columns = [done[key.rpartition(".")[2]].astype(str) for key in keys]
         same = list(zip(*columns, strict=True)) if keys else [()] * len(done)

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from dgpbench.errors import Refused
 from dgpbench.identity import digest, identity_directory, plain
@@ -212,7 +212,7 @@ def read_record(path: str | os.PathLike) -> Record:
         raise ValueError(f"{path} has schema {record['schema']}, of a later dgpbench; this one reads up to {SCHEMA}")
     if missing := Record.__required_keys__ - set(record):
         raise ValueError(f"{path} is not a record of dgpbench: it lacks {', '.join(sorted(missing))}")
-    return record  # type: ignore[return-value]
+    return cast(Record, record)
 
 
 def _not_json(constant: str) -> None:

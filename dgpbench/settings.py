@@ -4,6 +4,7 @@ import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from dgpbench.errors import Refused
 
@@ -156,13 +157,13 @@ def check_value(key: str, value: object) -> object:
     return converted
 
 
-def _convert(kind: str, value: object) -> object | None:
+def _convert(kind: str, value: Any) -> Any | None:
     """The value as its kind, or None where it is not of that kind."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if kind == "int":
-        return int(value) if number and value == int(value) else None  # type: ignore[call-overload,operator]
+        return int(value) if number and value == int(value) else None
     if kind == "float":
-        return float(value) if number else None  # type: ignore[arg-type]
+        return float(value) if number else None
     if kind == "str":
         return (
             str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) and value != "" else None
@@ -171,11 +172,11 @@ def _convert(kind: str, value: object) -> object | None:
     return value if isinstance(value, wanted) else None
 
 
-def _in_range(setting: Setting, value: object) -> bool:
+def _in_range(setting: Setting, value: Any) -> bool:
     return (
-        (setting.low is None or value >= setting.low)  # type: ignore[operator]
-        and (setting.above is None or value > setting.above)  # type: ignore[operator]
-        and (setting.high is None or value <= setting.high)  # type: ignore[operator]
+        (setting.low is None or value >= setting.low)
+        and (setting.above is None or value > setting.above)
+        and (setting.high is None or value <= setting.high)
     )
 
 

@@ -1,19 +1,20 @@
 """One run in words: the score table and the few facts that a user wants at once."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 # Unit and direction of each score stand in dgpbench.metrics; a table of words needs no import of the heavier module.
 
 
-def of_run(record: dict[str, Any], directory: Path) -> str:
+def of_run(record: Mapping[str, Any], directory: Path) -> str:
     """The score table of a finished run, or the sentence that says how it ended."""
     if record["status"] != "done":
         return f"{directory} {record['status']}: {record['reason']}"
     return "\n".join([_title(record), *_score_lines(record["scores"]), _facts(record), f"record: {directory}"])
 
 
-def _title(record: dict[str, Any]) -> str:
+def _title(record: Mapping[str, Any]) -> str:
     who, data = record["identity"], record["data"]
     return (
         f"{who['method']} (L = {who['num_layers']}) on {who['dataset']}, {who['task']} split {who['split']}: "
@@ -32,7 +33,7 @@ def _score_lines(scores: dict[str, float]) -> list[str]:
     return lines
 
 
-def _facts(record: dict[str, Any]) -> str:
+def _facts(record: Mapping[str, Any]) -> str:
     seconds = {name: value for name, value in record["seconds"].items() if value is not None}
     timing = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
     return f"  {record['iterations']} iterations; {timing}"

@@ -62,14 +62,15 @@ def _raising(seconds: float):
 
 
 def _watch(seconds: float, ended: threading.Event, deciding: threading.Lock, last_words, by_signal: bool) -> None:
-    main, grace = threading.main_thread(), min(GRACE_SECONDS, seconds)
+    main, grace = threading.main_thread().ident, min(GRACE_SECONDS, seconds)
+    assert main is not None  # it was started
     if ended.wait(seconds + grace):
         return
     if by_signal:
         with deciding:
             if ended.is_set():
                 return
-            signal.pthread_kill(main.ident, signal.SIGALRM)
+            signal.pthread_kill(main, signal.SIGALRM)
         if ended.wait(grace):
             return
     with deciding:
@@ -77,9 +78,9 @@ def _watch(seconds: float, ended: threading.Event, deciding: threading.Lock, las
             _end(main, last_words)
 
 
-def _end(main: threading.Thread, last_words) -> None:
+def _end(main: int, last_words) -> None:
     try:
-        last_words("".join(traceback.format_stack(sys._current_frames()[main.ident])))
+        last_words("".join(traceback.format_stack(sys._current_frames()[main])))
         print(f"dgpbench: {HUNG}", file=sys.stderr, flush=True)
     finally:
         # sys.exit would wait for the thread that hangs.

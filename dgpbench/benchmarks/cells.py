@@ -96,8 +96,10 @@ def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")
     for key in given:
         if key not in KEYS:
             raise Refused(f"bench has no setting '{key}'{did_you_mean(key, KEYS)}; it takes {', '.join(KEYS)}")
-    sizes = {key: [_count(key, text) for text in given.get(key, [str(usual)])] for key, usual in SIZES.items()}
-    sizes["precision"] = [_choice("precision", text) for text in given.get("precision", ["float64"])]  # type: ignore[misc]
+    sizes: dict[str, list[Any]] = {
+        key: [_count(key, text) for text in given.get(key, [str(usual)])] for key, usual in SIZES.items()
+    }
+    sizes["precision"] = [_choice("precision", text) for text in given.get("precision", ["float64"])]
     counts = {key: _count(key, _single(key, given, str(usual))) for key, usual in COUNTS.items()}
     named = _named("dataset", _single("dataset", given, "protein"))
     protocol = _named("protocol", _single("protocol", given, "lindinger2020"))
@@ -126,7 +128,7 @@ def _varied(sizes: dict[str, list[Any]], sweep: str) -> list[dict[str, Any]]:
     return [usual, *(usual | {key: value} for key, values in sizes.items() for value in values[1:])]
 
 
-def _method(text: str) -> tuple[str, dict[str, int]]:
+def _method(text: str) -> tuple[str, dict[str, Any]]:
     """``sghmc:B=2560:R=1`` as the method and its own sizes."""
     name, *own = text.strip("'\"").split(":")
     pairs = dict(part.partition("=")[::2] for part in own)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from dgpbench.benchmarks.cells import OURS, Cell, Plan, groups
 from dgpbench.errors import Refused
@@ -26,27 +26,19 @@ Say = Callable[[str], None]
 
 
 class Stepper:
-    """The process of one cell."""
+    """One cell, and the process that times it.
 
-    def __init__(self, cell: Cell):
-        self.cell = cell
+    :param errors: the file that the process writes its errors to
+    """
+
+    def __init__(self, cell: Cell, process: subprocess.Popen[str], errors: IO[str]):
+        self.cell, self.process, self.errors = cell, process, errors
         self.facts: dict[str, Any] = {}
         self.blocks: list[dict[str, float]] = []
         self.problem: str | None = None
-        self.process: subprocess.Popen[str] | None = None
-        self.errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as its stepper
 
-    def start(self) -> None:
-        """Start the process; come back when data, model and graph are there and the first blocks have run."""
-        threads = {name: str(self.cell.threads) for name in THREAD_VARIABLES}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "dgpbench.benchmarks.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            env={**os.environ, **threads},
-        )
+    def warm_up(self) -> None:
+        """Come back when data, model and graph are there and the first blocks have run."""
         self._tell(json.dumps(asdict(self.cell)))
         self.facts = self._hear()
 
@@ -58,31 +50,22 @@ class Stepper:
             if self.problem is None:
                 self.blocks.append(answer)
 
-    def stop(self) -> None:
-        """End the process, if it was started."""
-        if self.process is None:
-            return
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()  # type: ignore[union-attr]
-        try:
-            self.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
     def _tell(self, line: str) -> None:
+        assert self.process.stdin is not None  # a pipe
         with contextlib.suppress(OSError):  # a process that has died answers nothing, which says so
-            self.process.stdin.write(line + "\n")  # type: ignore[union-attr]
-            self.process.stdin.flush()  # type: ignore[union-attr]
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
 
     def _hear(self) -> dict[str, Any]:
-        line = self.process.stdout.readline()  # type: ignore[union-attr]
+        assert self.process.stdout is not None  # a pipe
+        line = self.process.stdout.readline()
         answer = json.loads(line) if line else {"problem": self._death()}
         self.problem = answer.get("problem")
         return answer
 
     def _death(self) -> str:
         """What ended the process, in its own last words."""
-        code = self.process.wait()  # type: ignore[union-attr]
+        code = self.process.wait()
         self.errors.seek(0)
         said = [line.strip() for line in self.errors if line.strip()]
         return f"its process died (exit code {code})" + (f": {said[-1]}" if said else "")
@@ -92,10 +75,12 @@ def measure(plan: Plan, say: Say = lambda text: None) -> "pd.DataFrame":
     """Time every cell of a plan: one row for each, columns ``COLUMNS``."""
     done: list[Stepper] = []
     for group in groups(plan):
-        with _steppers(group) as steppers:
-            for stepper in steppers:
-                say(f"warming up: {_name(stepper.cell)}")
-                stepper.start()  # one after the other: importing TensorFlow is heavy
+        with contextlib.ExitStack() as processes:
+            steppers = []
+            for cell in group:
+                say(f"warming up: {_name(cell)}")
+                steppers.append(processes.enter_context(_started(cell)))
+                steppers[-1].warm_up()  # one after the other: importing TensorFlow is heavy
             for _ in range(plan.repeats):
                 for stepper in steppers:
                     stepper.step()
@@ -107,14 +92,30 @@ def measure(plan: Plan, say: Say = lambda text: None) -> "pd.DataFrame":
 
 
 @contextlib.contextmanager
-def _steppers(cells: Sequence[Cell]) -> Iterator[list[Stepper]]:
-    """One for each cell; their processes are ended however the block ends."""
-    steppers = [Stepper(cell) for cell in cells]
+def _started(cell: Cell) -> Iterator[Stepper]:
+    """A cell's process, which is ended however the block ends."""
+    threads = {name: str(cell.threads) for name in THREAD_VARIABLES}
+    with tempfile.TemporaryFile(mode="w+") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dgpbench.benchmarks.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, **threads},
+        )
+        try:
+            yield Stepper(cell, process, errors)
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
     try:
-        yield steppers
-    finally:
-        for stepper in steppers:
-            stepper.stop()
+        process.communicate(timeout=20)  # closes its standard input
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _name(cell: Cell) -> str:
@@ -136,7 +137,7 @@ def table(steppers: Sequence[Stepper]) -> "pd.DataFrame":
     if all(stepper.problem for stepper in steppers):
         raise Refused(f"no cell could be timed: {steppers[0].problem}")
     rates = _rates(steppers)
-    rows = [_row(stepper, rates.get(_kind(stepper.cell))) | {"cpu": cpu_model()} for stepper in steppers]
+    rows = [_row(stepper, rates) | {"cpu": cpu_model()} for stepper in steppers]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -154,7 +155,7 @@ def _rates(steppers: Sequence[Stepper]) -> dict[tuple[str, int], float]:
     return {kind: float(np.median(values)) for kind, values in measured.items() if values}
 
 
-def _row(stepper: Stepper, rate: float | None) -> dict[str, Any]:
+def _row(stepper: Stepper, rates: dict[tuple[str, int], float]) -> dict[str, Any]:
     import numpy as np
 
     row = asdict(stepper.cell) | {"data": stepper.facts.get("data"), "repeats": len(stepper.blocks)}
@@ -162,8 +163,9 @@ def _row(stepper: Stepper, rate: float | None) -> dict[str, Any]:
         return row | {"problem": stepper.problem}
     q25, median, q75 = np.percentile([block["ms"] for block in stepper.blocks], [25, 50, 75])
     gflop = stepper.facts.get("gflop", float("nan"))
-    rate = rate if stepper.cell.code == OURS else float(np.median([block["gemm_gflops"] for block in stepper.blocks]))
-    floor = 1000.0 * gflop / rate  # type: ignore[operator]
+    of_its_own = float(np.median([block["gemm_gflops"] for block in stepper.blocks]))
+    rate = rates[_kind(stepper.cell)] if stepper.cell.code == OURS else of_its_own
+    floor = 1000.0 * gflop / rate
     timed = {"ms_per_step": median, "q25": q25, "q75": q75, "gflop": gflop, "gemm_gflops": rate}
     cpu = float(np.median([block["cpu_ms"] for block in stepper.blocks]))
     ratios = {"floor_ms": floor, "floor_ratio": median / floor, "cpu_ms_per_step": cpu, "cpu_floor_ratio": cpu / floor}

@@ -13,8 +13,8 @@ def show(options: Namespace) -> int:
     directory = run_directory(options.run)
     try:
         record = records.read_record(directory)
-    except ValueError as problem:
-        raise Refused(f"{problem}; run it again to replace it") from None
+    except ValueError as error:
+        raise Refused(f"{error}; run it again to replace it") from None
     if options.json:
         print(json.dumps(record, indent=2))
     else:

@@ -5,6 +5,7 @@ claims to be far larger than its compressed bytes is refused before a byte of it
 """
 
 import hashlib
+import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,4 +39,4 @@ def _checked(archive: zipfile.ZipFile, member: str) -> zipfile.ZipInfo:
 def sha256_of(path: Path, member: str | None = None) -> str:
     """sha256 of a file, or of a member of the zip archive there."""
     with opened(path, member) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(cast(io.BufferedIOBase, file), "sha256").hexdigest()

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +69,17 @@ def _watch(response: Any, **_: Any) -> None:
         return
 
     def stream(amount: int, decode_content: bool = True) -> Iterator[bytes]:
-        from urllib3.exceptions import ReadTimeoutError
+        import requests
 
         size = 0
-        while data := raw.read1(amount, decode_content=decode_content):
-            size, seconds = size + len(data), time.monotonic() - begin
-            if size > MAX_BYTES:
-                raise TooLarge(f"more than {MAX_BYTES:,} bytes")
-            if seconds > DRIP_SECONDS and size < LEAST_BYTES_PER_SECOND * seconds:
-                raise ReadTimeoutError(None, response.url, "the body drips")  # type: ignore[arg-type]
-            yield data
+        with closing(raw):  # a body that is given up keeps no server busy
+            while data := raw.read1(amount, decode_content=decode_content):
+                size, seconds = size + len(data), time.monotonic() - begin
+                if size > MAX_BYTES:
+                    raise TooLarge(f"more than {MAX_BYTES:,} bytes")
+                if seconds > DRIP_SECONDS and size < LEAST_BYTES_PER_SECOND * seconds:
+                    raise requests.ReadTimeout("the body drips")
+                yield data
 
     raw.stream = stream
 
@@ -87,19 +89,29 @@ def _passing(error: Exception) -> bool:
     import requests
     from urllib3.exceptions import ReadTimeoutError
 
-    if isinstance(error, requests.HTTPError):
-        return error.response.status_code == 429 or error.response.status_code >= 500
+    status = _status(error)
+    if status is not None:
+        return status == 429 or status >= 500
     if any(isinstance(each, ReadTimeoutError) for each in error.args):  # within the body, a plain ConnectionError
         return True
     return isinstance(error, requests.ReadTimeout | requests.exceptions.ChunkedEncodingError)
+
+
+def _status(error: Exception) -> int | None:
+    """The number of an answer that refuses; None for another error."""
+    import requests
+
+    answer = error.response if isinstance(error, requests.HTTPError) else None
+    return None if answer is None else answer.status_code
 
 
 def _words(error: Exception) -> str:
     import requests
     from urllib3.exceptions import ReadTimeoutError
 
-    if isinstance(error, requests.HTTPError):
-        return f"HTTP {error.response.status_code}"
+    status = _status(error)
+    if status is not None:
+        return f"HTTP {status}"
     if isinstance(error, requests.Timeout):
         return "no answer in time"
     if any(isinstance(each, ReadTimeoutError) for each in error.args):

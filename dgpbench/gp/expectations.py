@@ -72,7 +72,9 @@ def cross_contracted(kernel, Z, mu, v, psi1: tf.Tensor, b: tf.Tensor, W: tf.Tens
     return tf.reduce_sum(first * r[:, None, :] * tf.transpose(W), axis=-1) - second * ((r * mu) @ W)
 
 
-def _packed_exponent(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tuple[tf.Tensor, ...]:
+def _packed_exponent(
+    kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """log psi2 / s^4 for the pairs m <= k as U V and a number for each row and each pair.
 
     U [B, 2 D], V [2 D, M (M + 1) / 2], of rows [B, 1] and of pairs [1, M (M + 1) / 2].

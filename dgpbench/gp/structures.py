@@ -4,10 +4,11 @@ A node is one GP, (l, t). C is lower triangular over the nodes in layer order; i
 and a *structure* lists the others. Layers and GPs count from 0 here, from 1 in the papers and in configuration.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -150,19 +151,19 @@ def _custom_entry(widths: tuple[int, ...], entry: dict) -> tuple[tuple[int, int]
     return (layer, earlier), pairs
 
 
-def _named_pairs(named: object, rows: int, columns: int) -> Pairs:
+def _named_pairs(named: Any, rows: int, columns: int) -> Pairs:
     if named == "same":
         return _stripe_pairs(min(rows, columns))
     if named == "all":
         return _all_pairs(rows, columns)
     try:
-        return tuple((int(t) - 1, int(s) - 1) for t, s in named)  # type: ignore[attr-defined]
+        return tuple((int(t) - 1, int(s) - 1) for t, s in named)
     except (TypeError, ValueError):
         raise Refused(
             f"method.blocks gives gps={named!r}; use 'same', 'all' or a list of [t, s] pairs, counted from 1"
         ) from None
 
 
-STRUCTURES = {
+STRUCTURES: dict[str, Callable[..., Structure]] = {
     function.__name__: function for function in (mean_field, stripes, arrow, star, chain, fully_coupled, custom)
 }

@@ -155,7 +155,7 @@ def diagonal_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Ten
     return tf.linalg.matrix_transpose(Z_S), mean + tf.sqrt(variance) * tf.linalg.matrix_transpose(e)
 
 
-def output_moments(q: Labelled, rows: Features) -> tf.Tensor:
+def output_moments(q: Labelled, rows: Features) -> tuple[tf.Tensor, tf.Tensor]:
     """f_b^L ~ N(t_b^T mu^, k_bb - t_b^T k_b + t_b^T Sig^ t_b): mean and variance, [R, B]."""
     weights = _solve(rows.Lk, q.mean[:, None])
     half = _solve(rows.Lk, q.covariance)

@@ -1,11 +1,14 @@
 """What a method is told: its own settings, those of training and those of prediction, resolved from conf/."""
 
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -43,5 +46,5 @@ class Seeds:
 
 def pick(cls: type[T], settings: dict[str, Any], **more: Any) -> T:
     """A dataclass filled from the settings of the same names."""
-    names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    names = {field.name for field in fields(cls)}
     return cls(**({key: value for key, value in settings.items() if key in names} | more))

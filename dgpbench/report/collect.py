@@ -36,8 +36,8 @@ def collect(results_dir: str | Path = "results") -> "pd.DataFrame":
             rows.append(_row(found, path.parent))
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             problems.append(str(problem) if isinstance(problem, ValueError) else f"{path} is not a record of dgpbench")
-    for problem in problems:
-        print(f"dgpbench: skipped: {problem}", file=sys.stderr)
+    for sentence in problems:
+        print(f"dgpbench: skipped: {sentence}", file=sys.stderr)
     extra = dict.fromkeys(key for row in rows for key in row if key not in COLUMNS)
     frame = pd.DataFrame(rows, columns=[*COLUMNS, *extra])
     frame.attrs["problems"] = problems

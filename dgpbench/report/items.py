@@ -108,7 +108,7 @@ def load(name: str, given: Iterable[str] = ()) -> Item:
 @cache
 def _read(name: str) -> Item:
     values = config.describe("experiment", name)
-    usual = {key: values[key] for key in ("task", "protocol") if key in values}
+    usual: dict[str, Any] = {key: values[key] for key in ("task", "protocol") if key in values}
     blocks = tuple(
         Block(**{**block, "pairs": tuple(map(tuple, block.get("pairs", ())))}) for block in values.get("render", ())
     )

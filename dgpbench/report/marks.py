@@ -67,7 +67,7 @@ def marks(name: str, cells: pd.DataFrame, loss: Callable[[float], float], other:
 def as_good_as_sgp(cells: pd.DataFrame) -> Marks:
     """Lindinger et al. (2020), Table 1."""
     done = complete(cells)
-    found = {}
+    found: Marks = {}
     for _, row in done.groupby("dataset", sort=False):
         reference = row[row["method"] == "sgp"]
         if len(reference) == 1:
@@ -100,7 +100,7 @@ def _clearly_better_than_sgp(cells: pd.DataFrame) -> set[Key]:
 @rule("Bold: the best mean of the row, where the row is complete.")
 def best_mean(cells: pd.DataFrame) -> Marks:
     """Jain et al. (2021), Table 1."""
-    found = {}
+    found: Marks = {}
     for _, row in cells.groupby("dataset", sort=False):
         if len(complete(row)) == len(row) > 1:
             best = row[row["loss"] == row["loss"].min()]
@@ -111,7 +111,7 @@ def best_mean(cells: pd.DataFrame) -> Marks:
 @rule("Bold: significantly better, that is, standard errors that overlap with no other of a complete row.")
 def clearly_best(cells: pd.DataFrame) -> Marks:
     """Lindinger et al. (2020), Table S5."""
-    found = {}
+    found: Marks = {}
     for _, row in cells.groupby("dataset", sort=False):
         ordered = row.sort_values("loss")
         if len(complete(row)) == len(row) > 1:

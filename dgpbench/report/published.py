@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,15 @@ def read_published() -> tuple[Published, ...]:
 
 
 def _entry(row: dict[str, str]) -> Published:
-    numbers = {"num_layers": int(row["num_layers"]), "repetitions": int(row["repetitions"])}
-    texts = {"value_text": row["value"], "spread_text": row["spread"]}
+    same: dict[str, Any] = {
+        key: row[key] for key in ("paper", "table", "task", "metric", "dataset", "method", "spread_kind")
+    }
     return Published(
-        **{key: row[key] for key in ("paper", "table", "task", "metric", "dataset", "method", "spread_kind")},
-        **numbers,
-        **texts,
+        **same,
+        num_layers=int(row["num_layers"]),
+        repetitions=int(row["repetitions"]),
+        value_text=row["value"],
+        spread_text=row["spread"],
     )
 
 

@@ -90,7 +90,7 @@ def groups_behind(runs: pd.DataFrame) -> dict[tuple[str, str, int], tuple[str, .
     """(data set, series, layers) -> the groups of its runs."""
     found: dict[tuple[str, str, int], tuple[str, ...]] = {}
     for key, rows in runs.groupby(["dataset", "series", "num_layers"], sort=False):
-        found[key] = tuple(dict.fromkeys(rows["group"]))  # type: ignore[index]
+        found[key] = tuple(dict.fromkeys(rows["group"]))
     return found
 
 

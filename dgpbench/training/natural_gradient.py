@@ -101,11 +101,10 @@ def _layer_steps(q: BlockGaussian, gradients: dict, gamma: tf.Tensor) -> None:
 
 def _coupled_step(q: BlockGaussian, gradients: dict, gamma: tf.Tensor) -> None:
     values = q.blocks([])
-    slopes = Blocks(
-        q.structure,
-        *([gradients[id(p.unconstrained_variable)] for p in group] for group in (q.means, q.diagonal)),
-        {key: gradients[id(p.unconstrained_variable)] for key, p in zip(values.couplings, q.couplings, strict=True)},
+    means, diagonal, couplings = (
+        [gradients[id(p.unconstrained_variable)] for p in group] for group in (q.means, q.diagonal, q.couplings)
     )
+    slopes = Blocks(q.structure, means, diagonal, dict(zip(values.couplings, couplings, strict=True)))
     m, dm = (tf.concat([tf.reshape(each, [-1]) for each in blocks.means], axis=0)[None] for blocks in (values, slopes))
     new_m, new_C = natural_step(m, values.dense_factor()[None], dm, slopes.dense_factor()[None], gamma)
     _assign_dense(q, new_m[0], new_C[0])

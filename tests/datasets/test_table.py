@@ -2,6 +2,7 @@
 
 import hashlib
 import struct
+from random import Random
 
 import numpy as np
 import pytest
@@ -29,9 +30,9 @@ def test_the_digest_is_sha256_of_the_sorted_rows_as_doubles(A: np.ndarray) -> No
 
 
 @given(ROWS, st.randoms())
-def test_the_digest_ignores_the_order_of_rows_and_the_sign_of_zero(A: np.ndarray, random: object) -> None:
+def test_the_digest_ignores_the_order_of_rows_and_the_sign_of_zero(A: np.ndarray, random: Random) -> None:
     rows = A.tolist()
-    random.shuffle(rows)  # type: ignore[attr-defined]
+    random.shuffle(rows)
     assert table(np.array(rows)).digest_xy == table(np.where(A == 0, -A, A)).digest_xy == table(A).digest_xy
 
 

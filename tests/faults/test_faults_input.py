@@ -180,7 +180,7 @@ def test_a_method_with_odd_characters_is_one_sentence(name, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a b", "é" * 100, "<script>", "a\nb", "%2F", "x" * 300, "$(ls)"])
 def test_a_record_of_a_method_with_odd_characters_is_written_found_and_whole(name, tmp_path):
-    from test_records import directory_of, record_of
+    from one_record import directory_of, record_of
 
     changed = {"method": name}
     directory = directory_of(tmp_path, **changed)

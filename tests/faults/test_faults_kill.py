@@ -52,7 +52,7 @@ def _kill_and_go_on(job, scores, zygote, folder) -> None:
 
 WRITER = """
 import itertools, numpy as np, pandas as pd
-from test_records import directory_of, record_of
+from one_record import directory_of, record_of
 from dgpbench import identity, records
 for number in itertools.count():
     points = pd.DataFrame({"row": np.arange(20_000), "pit": np.full(20_000, float(number))})

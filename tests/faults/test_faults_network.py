@@ -113,7 +113,10 @@ def test_a_dead_host_is_one_sentence(host):
 def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatch):
     """Each byte comes well within the time-out between two packets, so that alone would wait for ever."""
 
+    tries = []
+
     def drip() -> Iterator[bytes]:
+        tries.append(1)
         for _ in range(100):
             yield b"1"
             time.sleep(0.1)
@@ -126,6 +129,7 @@ def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatc
     with pytest.raises(Refused, match="no answer in time"):
         load(spec(httpserver.url_for("/t.csv")))
     assert time.monotonic() - start < 9  # three times the limit, and then some: never the 30 s of three whole bodies
+    assert len(tries) == 3  # the server has one thread: a try that held on to its connection would shut out the next
     assert kept(cache) == []
 
 

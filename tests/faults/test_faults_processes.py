@@ -207,7 +207,7 @@ def test_a_worker_that_ends_with_exit_code_1_has_failed_and_not_run_out_of_time(
 
 
 def test_the_last_resort_leaves_the_record_that_the_run_has_written_after_all(tmp_path):
-    from test_records import directory_of, record_of
+    from one_record import directory_of, record_of
 
     directory, started = directory_of(tmp_path), "2026-01-01T00:00:01+00:00"
     records.write_run(directory, record_of(status="failed", reason="an earlier attempt"))

@@ -35,7 +35,7 @@ def test_a_script_in_the_header_of_a_table_reaches_the_report_as_text(tmp_path):
 
 
 def test_a_script_in_any_text_of_a_record_reaches_the_report_as_text(tmp_path):
-    from test_records import directory_of, record_of
+    from one_record import directory_of, record_of
 
     for split, status in enumerate(("failed", "done")):
         changed = {"method": SCRIPT, "dataset": SCRIPT, "split": split}
@@ -104,7 +104,7 @@ def test_an_archive_that_swells_is_refused_before_it_is_read(tmp_path):
 
 def test_a_link_in_place_of_a_record_leads_nowhere_else(tmp_path):
     """A symbolic link in the store is read as what it points to, and verified against its place like any other."""
-    from test_records import directory_of, record_of
+    from one_record import directory_of, record_of
 
     directory, other = directory_of(tmp_path), directory_of(tmp_path, split=1)
     records.write_run(directory, record_of())

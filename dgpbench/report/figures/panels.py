@@ -8,6 +8,7 @@ from textwrap import fill
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import ScaledTranslation
 
 from dgpbench.report.figures.style import house_style, plain
@@ -35,16 +36,16 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
         columns = min(columns, len(panels))
         rows = ceil(len(panels) / columns)
         width, height = (max(panel.size[axis] for panel in panels) for axis in (0, 1))
-        figure = Figure(figsize=(max(5.0, columns * width), rows * height + 0.6))
         # Constrained layout takes no heed of an axis label that is wider than its axes: hence a margin.
-        figure.get_layout_engine().set(wspace=0.06, hspace=0.06, rect=(0.01, 0.01, 0.98, 0.98))
+        layout = ConstrainedLayoutEngine(wspace=0.06, hspace=0.06, rect=(0.01, 0.01, 0.98, 0.98))
+        figure = Figure(figsize=(max(5.0, columns * width), rows * height + 0.6), layout=layout)
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for panel, ax in zip(panels, axes, strict=False):
             panel.draw(panel.frame, ax).set_title(plain(panel.title))
         for ax in axes[len(panels) :]:
             ax.set_axis_off()
         figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize="large")
-        _share_legend(figure, list(axes[: len(panels)]))
+        _share_legend(figure, list(axes[: len(panels)]), columns)
     return figure
 
 
@@ -53,9 +54,9 @@ def _wrapped(title: str, inches: float) -> str:
     return "\n".join(fill(line, max(30, int(inches * 11))) for line in plain(title).splitlines())
 
 
-def _share_legend(figure: Figure, axes: list[Axes]) -> None:
+def _share_legend(figure: Figure, axes: list[Axes], columns: int) -> None:
     """Legends go below, where they cover no data: one for all panels, or one each where they name different things."""
-    legends = {ax: ax.get_legend() for ax in axes if ax.get_legend() is not None}
+    legends = {ax: legend for ax in axes if (legend := ax.get_legend()) is not None}
     labelled = {ax: ax.get_legend_handles_labels() for ax in legends}
     for legend in legends.values():
         legend.remove()
@@ -64,17 +65,24 @@ def _share_legend(figure: Figure, axes: list[Axes]) -> None:
     most = max(labelled.values(), key=lambda found: len(found[1]))
     if any(set(labels) - set(most[1]) for _, labels in labelled.values()):
         for ax, found in labelled.items():
-            _legend_below(ax, *found)
+            _legend_below(figure, ax, columns, *found)
         return
     figure.legend(*most, loc="outside lower center", ncols=_fitting(figure.get_figwidth(), most[1]))
 
 
-def _legend_below(ax: Axes, handles: list, labels: list[str]) -> None:
+def _legend_below(figure: Figure, ax: Axes, columns: int, handles: list, labels: list[str]) -> None:
     """A legend under the axes' own label."""
-    below = ax.transAxes + ScaledTranslation(0, -LABEL_INCHES, ax.figure.dpi_scale_trans)
-    inches = ax.figure.get_figwidth() / ax.get_gridspec().ncols
-    place = {"loc": "upper center", "bbox_to_anchor": (0.45, 0), "bbox_transform": below, "borderaxespad": 0}
-    ax.legend(handles, labels, ncols=_fitting(inches, labels), **place)
+    below = ax.transAxes + ScaledTranslation(0, -LABEL_INCHES, figure.dpi_scale_trans)
+    beside = _fitting(figure.get_figwidth() / columns, labels)
+    ax.legend(
+        handles,
+        labels,
+        ncols=beside,
+        loc="upper center",
+        bbox_to_anchor=(0.45, 0),
+        bbox_transform=below,
+        borderaxespad=0,
+    )
 
 
 def _fitting(inches: float, labels: list[str]) -> int:

@@ -85,7 +85,7 @@ def losses(item: Item, done: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, Panel]:
     """Critical differences and probabilities of improvement of each score; none where cells are missing."""
-    panels = {}
+    panels: dict[str, Panel] = {}
     for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
         try:
             paired = losses(item, done, metric)

@@ -1,0 +1,46 @@
+"""A small record, and the directory of its run: what tests write."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from dgpbench import identity
+
+WHO = {
+    "task": "interpolation",
+    "dataset": "boston",
+    "method": "star",
+    "num_layers": 3,
+    "protocol": "lindinger2020",
+    "budget": "paper",
+    "split": 0,
+    "seed": 0,
+}
+POINTS = pd.DataFrame({"row": [1, 2], "log_density": [-0.5, -1.5]})
+TRACE = pd.DataFrame({"iteration": [10, 20], "elbo": [-3.0, -2.0], "validation_tll": [None, None]})
+
+
+def directory_of(root: Path, overrides=None, **changed) -> Path:
+    return identity.identity_directory(root, **(WHO | changed), overrides=overrides or {})
+
+
+def record_of(overrides=None, **changed) -> dict:
+    given = {
+        "status": "done",
+        "reason": None,
+        "traceback": None,
+        "identity": WHO | {"overrides": overrides or {}},
+        "scores": {"tll": -2.4},
+        "seconds": {"tracing": 1.0, "training": 2.0, "prediction": 0.1, "total": 4.0},
+        "iterations": 20,
+        "config": {"training": {"learning_rate": 0.005}},
+        "config_hash": identity.config_hash({}),
+        "data": {"name": "boston"},
+        "git": None,
+        "versions": {},
+        "host": {},
+        "started": "2026-01-01T00:00:00+00:00",
+        "finished": "2026-01-01T00:00:04+00:00",
+        "notes": [],
+    }
+    return given | changed

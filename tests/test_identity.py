@@ -1,0 +1,98 @@
+"""Identities: one directory and one hash for equal settings, never one for different ones."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from one_record import WHO, directory_of
+
+from dgpbench import identity
+
+
+def test_the_directory_names_task_data_method_protocol_and_split(tmp_path):
+    expected = tmp_path / "runs/interpolation/boston/star-L3/lindinger2020-paper/split0-seed0"
+    assert directory_of(tmp_path) == expected
+    assert directory_of(tmp_path, {"training.learning_rate": 0.01, "precision": "float32"}).name == (
+        "split0-seed0+precision=float32,training.learning_rate=0.01"
+    )
+
+
+@given(st.permutations(["training.learning_rate", "precision", "method.width", "a"]))
+def test_the_order_of_overrides_does_not_matter(names):
+    values = {"training.learning_rate": 0.01, "precision": "float32", "method.width": 3, "a": None}
+    assert directory_of(Path("x"), {name: values[name] for name in names}) == directory_of(Path("x"), values)
+
+
+def test_both_names_and_values_of_overrides_are_in_the_identity():
+    identities = [
+        {},
+        {"a": 1},
+        {"a": 2},
+        {"b": 1},
+        {"a": 1, "b": 1},
+        {"a": "1,b=1"},
+        {"a": "x+b"},
+        {"a": [1]},
+        {"a": True},
+    ]
+    assert len({directory_of(Path("x"), overrides) for overrides in identities}) == len(identities)
+
+
+@pytest.mark.parametrize("name", WHO)
+def test_every_axis_is_in_the_identity(name):
+    other = WHO[name] + 1 if isinstance(WHO[name], int) else "other"
+    assert directory_of(Path("x"), **{name: other}) != directory_of(Path("x"))
+
+
+def test_protocol_and_budget_cannot_be_mistaken_for_one_another():
+    assert directory_of(Path("x"), protocol="a-b", budget="c") != directory_of(Path("x"), protocol="a", budget="b-c")
+
+
+@pytest.mark.parametrize(
+    ("value", "same", "text"),
+    [
+        (1e-3, "1e-3", "0.001"),
+        (20, 20.0, "20"),
+        (np.float64(0.5), 0.5, "0.5"),
+        (np.int64(7), "7", "7"),
+        (True, "true", "true"),
+        (None, "null", "null"),
+        ([1, 2.0], (1.0, 2), "[1,2]"),
+        ({"b": 1, "a": 2}, {"a": 2, "b": 1}, '{"a":2,"b":1}'),
+        (-0.0, 0, "0"),
+        ("adam", "adam", "adam"),
+        (float("nan"), "nan", "nan"),
+    ],
+)
+def test_values_have_one_canonical_form(value, same, text):
+    assert identity.canonical(value) == identity.canonical(same) == text
+
+
+def test_true_and_one_are_different_values():
+    assert identity.canonical(True) != identity.canonical(1)
+
+
+def test_sixty_overrides_stay_within_what_file_systems_take_and_stay_apart():
+    many = {f"group.setting_{number}": number / 7 for number in range(60)}
+    first, second = directory_of(Path("x"), many), directory_of(Path("x"), many | {"group.setting_3": 0})
+    assert len(os.fsencode(first.name)) < 255
+    assert len(first.name.partition("+")[2]) == 16
+    assert first != second
+
+
+@example("..", "..")
+@example(".", "/")
+@given(st.text(min_size=1, max_size=400), st.text(max_size=400))
+def test_odd_characters_never_leave_the_results_folder_or_make_a_name_too_long(name, value):
+    directory = directory_of(Path("results"), {name: value}, dataset=name, method=name)
+    assert len(directory.parts) == 7
+    assert not {"..", ".", ""} & set(directory.parts)
+    assert all(len(os.fsencode(part)) < 255 and "\0" not in part for part in directory.parts)
+
+
+def test_the_config_hash_does_not_depend_on_the_order_of_keys_but_on_every_value():
+    assert identity.config_hash({"a": 1, "b": {"c": [1, 2]}}) == identity.config_hash({"b": {"c": (1, 2)}, "a": 1})
+    assert identity.config_hash({"a": 1}) != identity.config_hash({"a": 2})

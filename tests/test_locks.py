@@ -1,0 +1,60 @@
+"""Locks: of several processes one carries a run out."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from one_record import directory_of, record_of
+
+from dgpbench import records
+
+
+def _run_once(directory: Path, started, ran) -> None:
+    started.wait()
+    with records.lock(directory):
+        if records.read_if_present(directory) is None:
+            ran.put(os.getpid())
+            records.write_run(directory, record_of())
+
+
+def test_of_three_racing_processes_one_runs_and_the_others_find_its_record(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    started, ran, directory = context.Barrier(3), context.Queue(), directory_of(tmp_path)
+    racers = [context.Process(target=_run_once, args=(directory, started, ran)) for _ in range(3)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join(60)
+    assert [racer.exitcode for racer in racers] == [0, 0, 0]
+    ran.get(timeout=10)
+    assert ran.empty()
+    assert records.read_record(directory)["status"] == "done"
+
+
+def test_a_held_run_keeps_others_out_until_it_is_let_go(tmp_path):
+    from filelock import Timeout
+
+    directory = directory_of(tmp_path)
+    attempt = (
+        "import sys; from dgpbench import records; from filelock import Timeout\n"
+        "try:\n  with records.lock(sys.argv[1], timeout=0.1): print('in')\nexcept Timeout: print('out')"
+    )
+    ask = lambda: subprocess.run(
+        [sys.executable, "-c", attempt, directory], capture_output=True, text=True
+    ).stdout.strip()
+    with records.lock(directory):
+        assert ask() == "out"
+        with records.lock(directory_of(tmp_path, split=1)):
+            pass  # another run is free
+    assert ask() == "in"
+    assert issubclass(Timeout, OSError)  # a held lock is not mistaken for a full disk, though it is an OSError
+
+
+def test_locks_lie_beside_the_runs_and_nowhere_else(tmp_path):
+    with records.lock(directory_of(tmp_path)):
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".locks"]
+    with pytest.raises(ValueError, match="not the directory of a run"), records.lock(tmp_path):
+        pass

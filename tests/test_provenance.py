@@ -1,0 +1,43 @@
+"""Provenance: the code, the versions and the machine, without names of machines or users."""
+
+import json
+import platform
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+from dgpbench import provenance
+
+
+def test_the_git_state_of_a_checkout_and_of_a_package_inside_another_repository(tmp_path):
+    git = lambda *arguments: subprocess.run(["git", "-C", tmp_path, *arguments], check=True, capture_output=True)
+    git("init")
+    (tmp_path / "dgpbench").mkdir()
+    (tmp_path / "dgpbench" / "a.py").write_text("1")
+    git("add", ".")
+    git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-m", "a")
+    clean = provenance.git_state(tmp_path)
+    assert clean is not None
+    assert len(clean["commit"]) == 40
+    assert clean["dirty"] is False
+    provenance.git_state.cache_clear()
+    (tmp_path / "notes.txt").write_text("not code")
+    assert provenance.git_state(tmp_path) == clean
+    provenance.git_state.cache_clear()
+    (tmp_path / "dgpbench" / "b.py").write_text("2")
+    assert provenance.git_state(tmp_path) == clean | {"dirty": True}
+    assert provenance.git_state(tmp_path / "dgpbench") is None
+
+
+def test_versions_and_host_name_no_machine_and_no_user():
+    stated = json.dumps([provenance.versions(), provenance.host(threads=1)], allow_nan=False)
+    assert provenance.versions()["numpy"] == np.__version__
+    assert provenance.host(threads=2)["threads"] == 2
+    assert str(Path.home()) not in stated
+    assert f'"{platform.node()}"' not in stated
+
+
+def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
+    monkeypatch.setattr(provenance, "PACKAGES", ("no-such-package-at-all",))
+    assert provenance.versions()["no-such-package-at-all"] is None
