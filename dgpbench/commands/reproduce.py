@@ -35,8 +35,9 @@ def _on_cluster(item: Item, options: Namespace) -> int:
     wanted = (plan.MISSING, plan.BROKEN) if options.retry_failed else (plan.MISSING,)
     todo = [run for run in plan.plan(item) if run.state in wanted]
     if todo:
-        quietly = lambda run: reproducing.quietly(run.overrides)  # noqa: E731
-        slurm.carry_out(todo, quietly, launcher, item.results_dir, _say, waiting=options.wait)
+        slurm.carry_out(
+            todo, lambda run: reproducing.quietly(run.overrides), launcher, item.results_dir, _say, waiting=options.wait
+        )
     counts = plan.count(plan.plan(item))
     _say(f"{item.name}: " + ", ".join(f"{number} {state}" for state, number in counts.items() if number))
     _render(item, options)

@@ -6,7 +6,7 @@ import json
 import pandas as pd
 import pytest
 
-from dgpbench.benchmarks import cells, peers, steps
+from dgpbench.benchmarks import cells, peers, steps, worker
 from dgpbench.benchmarks.beat import WARM_UP, Beat, Finished
 from dgpbench.cli import main
 from dgpbench.errors import Refused
@@ -67,6 +67,19 @@ def test_tracing_is_taken_off_a_blocks_time(monkeypatch):
     assert json.loads(answers.getvalue().splitlines()[-1])["ms"] == pytest.approx(
         200.0
     )  # (107 - 100 - 5) s over 10 steps
+
+
+def test_slow_bursts_do_not_lower_the_rate_of_products(monkeypatch):
+    took = iter([0.06, 0.06, 0.04, 0.06, 0.06])
+    clock = 0.0
+
+    def burst() -> None:
+        nonlocal clock
+        clock += next(took)
+
+    monkeypatch.setattr(worker.time, "process_time", lambda: clock)
+    flops = 2 * 128 * 128 * 2560 * worker.PRODUCTS
+    assert worker.measured_rate(burst, threads=1) == pytest.approx(flops / 0.04 / 1e9)
 
 
 def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from one_record import WHO
 
 from dgpbench import records
 from dgpbench.identity import config_hash, identity_directory
@@ -15,18 +16,7 @@ VERSIONS = {"dgpbench": "0", "python": "3.12"}
 
 def toy_identity(**changed: Any) -> dict[str, Any]:
     """The identity of a run, with the item ``lindinger2020_table1`` in mind."""
-    usual = {
-        "task": "interpolation",
-        "dataset": "boston",
-        "method": "star",
-        "num_layers": 3,
-        "protocol": "lindinger2020",
-        "budget": "paper",
-        "split": 0,
-        "seed": 0,
-        "overrides": {},
-    }
-    return usual | changed
+    return WHO | {"overrides": {}} | changed
 
 
 def toy_record(
