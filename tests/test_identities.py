@@ -12,9 +12,10 @@ from small import D, M, N
 
 from dgpbench.gp import structures
 from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp.grams import block_gram, lower_gram
 from dgpbench.gp.objectives import elbo
 from dgpbench.gp.propagate import given, marginalise
-from dgpbench.gp.quadratics import bilinear, block_gram, quadratic
+from dgpbench.gp.quadratics import bilinear, quadratic
 
 DEPTHS = [(2, 2), (3, 2), (4, 2), (5, 3)]
 NESTED = ["mean_field", "stripes", "arrow", "star"]
@@ -200,6 +201,19 @@ def test_block_gram_gives_the_lower_blocks_and_their_gradients():
     for a, b in zip(ours, plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
     np.testing.assert_allclose(tape.gradient(sums[0], C), tape.gradient(sums[1], C) * lower, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+def test_lower_gram_and_its_gradient_equal_the_plain_product(size):
+    rng = np.random.default_rng(size)
+    C = tf.Variable(np.tril(rng.normal(size=(3, size, size))))
+    weights = tf.constant(rng.normal(size=(3, size, size)))
+    with tf.GradientTape(persistent=True) as tape:
+        ours, plain = lower_gram(C), tf.matmul(C, C, transpose_b=True)
+        ours_sum, plain_sum = tf.reduce_sum(weights * ours), tf.reduce_sum(weights * plain)
+    np.testing.assert_allclose(ours, plain, rtol=0, atol=1e-13)
+    found, expected = (np.tril(tape.gradient(value, C)) for value in (ours_sum, plain_sum))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -6,7 +6,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.quadratics import gram
+from dgpbench.gp.grams import lower_gram
 from dgpbench.gp.structures import Structure
 
 
@@ -30,7 +30,7 @@ class Blocks(NamedTuple):
         """The covariance of each GP of a layer in a mean-field posterior, [T_l, M, M]."""
         if self.covariances is not None:
             return self.covariances[layer]
-        return gram(self.diagonal[layer])
+        return lower_gram(self.diagonal[layer])
 
     def kl(self) -> tf.Tensor:
         """KL(q(v) || N(0, I)) = 1/2 (|C|_F^2 + |m|^2 - T M - 2 sum log |C_ii|)."""

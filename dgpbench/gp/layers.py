@@ -6,6 +6,8 @@ import gpflow
 import tensorflow as tf
 from check_shapes import check_shapes
 
+from dgpbench.gp.whitening import whiten
+
 
 class Features(NamedTuple):
     """What one layer says about its inputs h, before any posterior is chosen (METHODS Sec. 1).
@@ -75,7 +77,7 @@ class GPLayer(gpflow.Module):
         R, B = tf.shape(H)[0], tf.shape(H)[1]
         rows = tf.reshape(H, [R * B, H.shape[-1]])
         Kuf = self.kernel(tf.cast(self.Z, self.columns), tf.cast(rows, self.columns))
-        A = tf.linalg.triangular_solve(tf.cast(Lk, self.columns), Kuf)
+        A = whiten(tf.cast(Lk, self.columns), Kuf)
         prior_variance = self.kernel(rows, full_cov=False) + self.white_noise + self.output_noise
         residual = prior_variance - tf.cast(tf.reduce_sum(tf.square(A), axis=0), rows.dtype)
         mean = tf.transpose(self.mean_function(rows))

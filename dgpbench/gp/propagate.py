@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from dgpbench.gp.gaussians import Blocks
+from dgpbench.gp.grams import block_gram, gram, lower_gram
 from dgpbench.gp.layers import Features
 from dgpbench.gp.prior import DeepGP
-from dgpbench.gp.quadratics import bilinear, block_gram, gram, quadratic
+from dgpbench.gp.quadratics import bilinear, quadratic
 
 
 class Paths(NamedTuple):
@@ -156,16 +157,21 @@ class _RecursiveMarginals:
         """S^{l,k} = sum_j C_lj C_kj^T: [tau, M, M], or [1, M, M] for the output with itself."""
         if layer == earlier and not self.q.couplings:
             return self.q.covariance(layer)
-        products = []
-        for j in range(earlier + 1):
-            C_l, C_k = self._factor(layer, j), self._factor(earlier, j)
-            if C_l is not None and C_k is not None:
-                products.append(gram(C_l) if C_l is C_k else tf.matmul(C_l, C_k, transpose_b=True))
+        products = [product for j in range(earlier + 1) if (product := self._product(layer, earlier, j)) is not None]
         if not products:
             return None
         if layer == earlier == len(self.q.structure.widths) - 1:
             products = [tf.reduce_sum(product, axis=0, keepdims=True) for product in products]
         return tf.add_n(products)
+
+    def _product(self, layer: int, earlier: int, j: int) -> tf.Tensor | None:
+        """C_lj C_kj^T, or None where either block does not exist."""
+        C_l, C_k = self._factor(layer, j), self._factor(earlier, j)
+        if C_l is None or C_k is None:
+            return None
+        if layer != earlier:
+            return tf.matmul(C_l, C_k, transpose_b=True)
+        return lower_gram(C_l) if j == layer else gram(C_l)
 
     def _factor(self, layer: int, earlier: int) -> tf.Tensor | None:
         return self.q.diagonal[layer] if layer == earlier else self.q.couplings.get((layer, earlier))

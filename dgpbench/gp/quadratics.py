@@ -35,9 +35,15 @@ def _quadratic(S: tf.Tensor, A: tf.Tensor, P: int) -> tf.Tensor:
             dS = [_weighted_gram(g_p, A) for g_p in rows]
             return tf.concat(dS, axis=0), dA
 
-        return tf.stack([tf.reduce_sum(A * SA_p, axis=0) for SA_p in SA]), gradient
+        return _sums_of_columns([A * SA_p for SA_p in SA]), gradient
 
     return forms(S, A)
+
+
+def _sums_of_columns(products: list[tf.Tensor]) -> tf.Tensor:
+    """The sum over the rows of each [M, N], [P, N]: a product with ones, at half the time of a reduction."""
+    ones = tf.ones_like(products[0][:, 0])[None]
+    return tf.concat([ones @ product for product in products], axis=0)
 
 
 def _weighted_gram(g: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
@@ -75,13 +81,13 @@ def _bilinear(S: tf.Tensor, A: tf.Tensor, A_earlier: tf.Tensor):
     SA = tf.unstack(tf.reshape(stacked @ columns, tf.concat([[P], shape], axis=0)))
 
     def gradient(g):  # g: [P, R, B]
-        rows = tf.unstack(g)
-        dA = tf.add_n([g_p * SA_p for g_p, SA_p in zip(rows, SA, strict=True)])
-        gA = tf.reshape(tf.stack([g_p * A for g_p in rows]), [P * M, -1])
+        dA = tf.add_n([g_p * SA_p for g_p, SA_p in zip(tf.unstack(g), SA, strict=True)])
+        gA = tf.reshape(tf.expand_dims(g, 1) * A, [P * M, -1])
         dS = tf.reshape(tf.matmul(gA, columns, transpose_b=True), tf.shape(S))
         return dS, dA, tf.reshape(tf.matmul(stacked, gA, transpose_a=True), shape)
 
-    return tf.stack([tf.reduce_sum(A * SA_p, axis=0) for SA_p in SA]), gradient
+    forms = _sums_of_columns([tf.reshape(A * SA_p, [M, -1]) for SA_p in SA])
+    return tf.reshape(forms, tf.concat([[P], tf.shape(A)[1:]], axis=0)), gradient
 
 
 @tf.custom_gradient
@@ -92,60 +98,28 @@ def _bilinear_of_rows(S: tf.Tensor, A: tf.Tensor, rows: tf.Tensor):
     """
     P, M = S.shape[0], tf.shape(A)[0]
     stacked = tf.reshape(S, [P * M, M])
-    A_of_row = tf.transpose(A, [2, 0, 1])  # [B, M, R]
+    A_of_row = _to_rows(A)
     SA = tf.reshape(tf.matmul(rows, stacked, transpose_a=True, transpose_b=True), [-1, P, M])  # [B, P, M]
 
     def gradient(g):  # g: [P, R, B]
         g_of_row = tf.transpose(g, [2, 0, 1])
-        gA = tf.reshape(tf.matmul(g_of_row, A_of_row, transpose_b=True), [-1, P * M])  # summed over the paths
-        dA = tf.transpose(tf.matmul(SA, g_of_row, transpose_a=True), [1, 2, 0])
+        gA = tf.reshape(tf.matmul(g_of_row, A_of_row), [-1, P * M])  # summed over the paths
+        dA = _from_rows(tf.matmul(g_of_row, SA, transpose_a=True))
         dS = tf.reshape(tf.matmul(gA, rows, transpose_a=True, transpose_b=True), tf.shape(S))
         return dS, dA, tf.matmul(stacked, gA, transpose_a=True, transpose_b=True)
 
-    return tf.transpose(tf.matmul(SA, A_of_row), [1, 2, 0]), gradient
+    return tf.transpose(tf.matmul(SA, A_of_row, transpose_b=True), [1, 2, 0]), gradient
 
 
-@tf.custom_gradient
-def gram(C: tf.Tensor):
-    """C C^T for a stack of matrices; its gradient (dS + dS^T) C takes one product, not two."""
-
-    def gradient(dS):
-        return tf.matmul(dS + tf.linalg.matrix_transpose(dS), C)
-
-    return tf.matmul(C, C, transpose_b=True), gradient
+def _to_rows(A: tf.Tensor) -> tf.Tensor:
+    """[M, R, B] as [B, R, M], by way of [R, B, M]: two simple steps take less time than one transposition."""
+    shape = tf.shape(A)
+    columns = tf.transpose(tf.reshape(A, [shape[0], -1]))
+    return tf.transpose(tf.reshape(columns, [shape[1], shape[2], shape[0]]), [1, 0, 2])
 
 
-def block_gram(C: tf.Tensor, num_blocks: int) -> list[tf.Tensor]:
-    """The lower blocks of S = C C^T for block lower triangular C, without a product of two zero blocks.
-
-    Column s of S needs C[s:, :s+1] C[s, :s+1]^T alone: sum_s (n - s)(s + 1) block products instead of n^3; the gradient
-    tril(G C), with G the symmetric gradient of S, needs sum_k (n - k)^2.
-
-    :param C: [n M, n M] with n = ``num_blocks``
-    :return: for each s the blocks S[s:, s] stacked, [n - s, M, M]
-    """
-    return list(_block_gram(C, num_blocks))
-
-
-def _block_gram(C: tf.Tensor, n: int):
-    @tf.custom_gradient
-    def gram(C):
-        M = tf.shape(C)[0] // n
-        columns = [
-            tf.matmul(C[s * M :, : (s + 1) * M], C[s * M : (s + 1) * M, : (s + 1) * M], transpose_b=True)
-            for s in range(n)
-        ]
-
-        def gradient(*g):
-            lower = tf.concat([_padded_column(g_s, s, M) for s, g_s in enumerate(g)], axis=1)
-            G = lower + tf.transpose(lower)
-            parts = [tf.matmul(G[k * M :, k * M :], C[k * M :, k * M : (k + 1) * M]) for k in range(n)]
-            return tf.concat([tf.pad(part, [[k * M, 0], [0, 0]]) for k, part in enumerate(parts)], axis=1)
-
-        return [tf.reshape(column, [n - s, M, M]) for s, column in enumerate(columns)], gradient
-
-    return gram(C)
-
-
-def _padded_column(g: tf.Tensor, above: int, M: tf.Tensor) -> tf.Tensor:
-    return tf.pad(tf.reshape(g, [-1, M]), [[above * M, 0], [0, 0]])
+def _from_rows(A: tf.Tensor) -> tf.Tensor:
+    """[B, R, M] as [M, R, B], likewise."""
+    shape = tf.shape(A)
+    columns = tf.reshape(tf.transpose(A, [1, 0, 2]), [-1, shape[2]])
+    return tf.reshape(tf.transpose(columns), [shape[2], shape[1], shape[0]])

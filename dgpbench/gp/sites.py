@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from dgpbench.errors import Refused
 from dgpbench.gp.gaussians import Blocks
+from dgpbench.gp.grams import gram
 from dgpbench.gp.inverses import Inverse, invert
-from dgpbench.gp.quadratics import gram
 from dgpbench.gp.structures import Structure, mean_field
 
 
