@@ -42,7 +42,7 @@ def _quadratic(S: tf.Tensor, A: tf.Tensor, P: int) -> tf.Tensor:
 
 def _sums_of_columns(products: list[tf.Tensor]) -> tf.Tensor:
     """The sum over the rows of each [M, N], [P, N]: a product with ones, at half the time of a reduction."""
-    ones = tf.ones_like(products[0][:, 0])[None]
+    ones = tf.ones([1, tf.shape(products[0])[0]], products[0].dtype)
     return tf.concat([ones @ product for product in products], axis=0)
 
 
