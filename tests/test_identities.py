@@ -216,6 +216,22 @@ def test_lower_gram_and_its_gradient_equal_the_plain_product(size):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
+def test_lower_gram_of_an_unwhitened_factor_has_the_plain_products_gradients():
+    """What ``lower_gram`` leaves out of dC above the diagonal reaches neither the factor nor Lk (whiten=False)."""
+    rng = np.random.default_rng(0)
+    weights, C = (tf.constant(rng.normal(size=(3, 6, 6))) for _ in range(2))
+    Lk = tf.constant(np.tril(rng.normal(size=(3, 6, 6))) + 3.0 * np.eye(6))
+    found = []
+    for product in (lower_gram, lambda C: tf.matmul(C, C, transpose_b=True)):
+        with tf.GradientTape() as tape:
+            tape.watch([Lk, C])
+            whitened = tf.linalg.triangular_solve(Lk, tf.linalg.band_part(C, -1, 0))
+            loss = tf.reduce_sum(weights * product(whitened))
+        found.append(tape.gradient(loss, [Lk, C]))
+    for ours, plain in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_every_trainable_variable_receives_a_gradient(name):
     arch = small.architecture(3, 2)

@@ -3,7 +3,8 @@
 Forward and backward, by three identities: the first layer does not see the R paths of a row, so its columns number
 N_1 = B, and N_l = R B above; a quadratic form re-uses its forward product; STAR needs no algebra for single rows.
 
-    features       A = Lk^{-1} k(Z, h), a solve is half a product; backward a solve, and dLk = -dK A^T:     4 M^2 N_l
+    features       A = Lk^{-1} k(Z, h), a solve is half a product; backward a solve, and dLk = -dK A^T,
+                   counted whole:                                                                           4 M^2 N_l
     own block      a^T S a for a symmetric S: S A, and (g A) A^T, counted whole; dA re-uses S A:            4 M^2 N_l
     cross block    a_l^T S a_k: S A_k, S^T (g A_l), (g A_l) A_k^T, on the columns of the earlier layer k:   6 M^2 N_k
     block of S     each product C C^T that enters it: 6 M^3; half with a triangular factor or a symmetric result
