@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full test-faults tables figures bench lint lock clean
+.PHONY: help run test test-full test-faults test-mutants tables figures bench lint lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -32,6 +32,9 @@ test-full: $(VENV)/.installed-dev ## run every test, the long statistical ones t
 
 test-faults: $(VENV)/.installed-dev ## run the fault table: kills, full disks, bad input; within 20 minutes
 	$(BIN)/python -m pytest tests/faults $(ARGS)
+
+test-mutants: $(VENV)/.installed-dev ## put known faults into a copy, one at a time; ARGS='training --workers 1' names a list or a fault
+	$(BIN)/python tests/mutants/run.py $(ARGS)
 
 tables: $(VENV)/.installed ## write every table that has records in results/ to results/tables; ARGS=budget=laptop
 	$(BIN)/dgpbench table all $(ARGS)

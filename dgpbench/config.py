@@ -182,19 +182,24 @@ def changed_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     that the choices give anyway is the same run.
     """
     named = [f"{group}={config[group]['name']}" for group in GROUPS if group != "optimiser"]
-    baseline = compose(named)
+    usual = _usual(*named)
     changed: dict[str, Any] = {}
     optimiser = config["training"]["optimiser"]
-    if baseline.training.optimiser != optimiser:
+    if usual["training"]["optimiser"] != optimiser:
         changed["optimiser"] = optimiser
-        baseline = compose([*named, f"optimiser={optimiser}"])
-    usual = resolve(baseline)
+        usual = _usual(*named, f"optimiser={optimiser}")
     for key in _leaves(config):
         top = key.split(".")[0]
         named_already = key in PATH_KEYS or top in EXTERNAL or (top == "dataset" and config["dataset"]["kind"] == "csv")
         if not named_already and _lookup(usual, key) != _lookup(config, key):
             changed[key] = _lookup(config, key)
     return changed
+
+
+@cache
+def _usual(*named: str) -> dict[str, Any]:
+    """What named choices alone give, to be read only: Hydra composes slowly, and an item's runs share their choices."""
+    return resolve(compose(named))
 
 
 def _lookup(config: Mapping[str, Any], key: str) -> Any:

@@ -72,7 +72,8 @@ def _fit_and_predict(
     module, _, function = config["method"]["_target_"].rpartition(".")
     fit = getattr(import_module(module), function)
     minutes, precision = config["timeout_minutes"], config["precision"]
-    with progress(f"{config['method']['name']} on {problem.table.name}", shown=config["progress"]) as report:
+    title, objective = f"{config['method']['name']} on {problem.table.name}", config["method"]["objective"]
+    with progress(title, objective=objective, shown=config["progress"]) as report:
         limit = None if minutes is None else 60 * minutes
         # The key holds the jitter: an attempt never goes on from the checkpoint of another.
         kept = Checkpoints(directory / "checkpoint", identity.config_hash(recorded_config(config)), interval())

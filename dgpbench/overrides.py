@@ -35,9 +35,10 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return flags, overrides
 
 
-def check_overrides(overrides: Sequence[str], *, multirun: bool) -> None:
+def check_overrides(overrides: Sequence[str], *, multirun: bool) -> list[dict[str, Any]]:
     """Refuse what cannot run: unknown names, keys and values, before anything is started.
 
+    :return: the resolved configurations; of sweeps, every value of each once
     :raises Refused: with one sentence
     """
     parsed = [_parse(text) for text in overrides]
@@ -49,8 +50,7 @@ def check_overrides(overrides: Sequence[str], *, multirun: bool) -> None:
                 f"holds commas or brackets inside the shell's quotes, as in '{override.get_key_element()}=\"...\"'"
             )
     own = [override for override in parsed if not _is_hydras(override)]
-    for combination in _one_at_a_time(own):
-        _check_composed(combination)
+    return [_resolved(combination) for combination in _one_at_a_time(own)]
 
 
 def parse(texts: Iterable[str]) -> list[Any]:
@@ -142,12 +142,12 @@ def _one_at_a_time(overrides: Iterable[Any]) -> Iterator[list[str]]:
             yield [value if index == position else others[0] for index, others in enumerate(expanded)]
 
 
-def _check_composed(overrides: list[str]) -> None:
+def _resolved(overrides: list[str]) -> dict[str, Any]:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     try:
-        config.resolve(config.compose(overrides))
+        return config.resolve(config.compose(overrides))
     except (HydraException, OmegaConfBaseException) as problem:
         raise _as_refusal(overrides, problem) from None
 

@@ -31,12 +31,15 @@ def pose(config: dict[str, Any], table: Table) -> Problem:
     scaler = Standardiser.fit(table.X[split.train], table.y[split.train], table.feature_names, smallest)
     train = scaler.transform(table.X[split.train], table.y[split.train])
     test = scaler.transform(table.X[split.test], table.y[split.test])
-    _check_size(config, len(train.X))
-    memory.check(config, len(train.X), train.X.shape[1], len(test.X))
+    check_sizes(config, len(train.X), train.X.shape[1], len(test.X))
     return Problem(table, split, scaler, train, test)
 
 
-def _check_size(config: dict[str, Any], num_rows: int) -> None:
+def check_sizes(config: dict[str, Any], num_rows: int, num_features: int, num_test_rows: int) -> None:
+    """Whether the method can be fitted to so many training rows, and whether that fits in memory.
+
+    :raises Refused: with what would work
+    """
     method = config["method"]
     wanted, most = method.get("num_inducing", 0), method.get("max_rows")
     if wanted > num_rows:
@@ -49,3 +52,4 @@ def _check_size(config: dict[str, Any], num_rows: int) -> None:
             f"{method['name']} takes at most {most} training rows (method.max_rows) and this split has {num_rows}; "
             "sgpr, fitc and sgp take any number"
         )
+    memory.check(config, num_rows, num_features, num_test_rows)

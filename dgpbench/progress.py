@@ -14,28 +14,31 @@ class Row(Protocol):
 
     iteration: int
     seconds: float
-    elbo: float
+    elbo: float  # the objective, whatever its name
     validation_tll: float | None
 
 
 @contextmanager
-def progress(title: str, *, shown: bool) -> Iterator:
-    """Yields ``report(row, max_iterations)``, to be called whenever there is something to say."""
+def progress(title: str, *, objective: str, shown: bool) -> Iterator:
+    """Yields ``report(row, max_iterations)``, to be called whenever there is something to say.
+
+    :param objective: the name of what is maximised, such as ELBO
+    """
     if not shown:
         yield lambda row, total: None
     elif sys.stderr.isatty():
-        with _bar(title) as report:
+        with _bar(title, objective) as report:
             yield report
     else:
-        yield _plain_lines(title)
+        yield _plain_lines(title, objective)
 
 
-def _text(row: Row) -> str:
+def _text(row: Row, objective: str) -> str:
     validation = "" if row.validation_tll is None else f"  validation TLL {row.validation_tll:.4f}"
-    return f"ELBO {row.elbo:.2f}{validation}"
+    return f"{objective} {row.elbo:.2f}{validation}"
 
 
-def _plain_lines(title: str):
+def _plain_lines(title: str, objective: str):
     last = time.monotonic()
 
     def report(row: Row, total: int) -> None:
@@ -45,14 +48,16 @@ def _plain_lines(title: str):
         last = time.monotonic()
         left = row.seconds / row.iteration * (total - row.iteration)
         print(
-            f"{title}: iteration {row.iteration}/{total}  {_text(row)}  {left:.0f} s left", file=sys.stderr, flush=True
+            f"{title}: iteration {row.iteration}/{total}  {_text(row, objective)}  {left:.0f} s left",
+            file=sys.stderr,
+            flush=True,
         )
 
     return report
 
 
 @contextmanager
-def _bar(title: str):
+def _bar(title: str, objective: str):
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -73,4 +78,4 @@ def _bar(title: str):
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as live:
         task = live.add_task(title, total=None, text="starting")
-        yield lambda row, total: live.update(task, completed=row.iteration, total=total, text=_text(row))
+        yield lambda row, total: live.update(task, completed=row.iteration, total=total, text=_text(row, objective))

@@ -73,6 +73,7 @@ def compose(
         "reason": reason,
         "traceback": details,
         "identity": _identity(config, problem.table),
+        "objective": config["method"]["objective"],
         "scores": results.scores,
         "seconds": results.seconds() | {"total": total},
         "iterations": clock.trace[-1].iteration if clock and clock.trace else 0,
@@ -128,6 +129,6 @@ def recorded_config(config: dict[str, Any]) -> dict[str, Any]:
     kept["method"] = {
         key: value
         for key, value in config["method"].items()
-        if key not in ("title", "citation", "optimisers", "precisions")
+        if key not in ("title", "citation", "objective", "optimisers", "precisions")
     }
     return kept

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from dgpbench.errors import Refused
 from dgpbench.identity import digest, identity_directory, plain
@@ -31,7 +31,9 @@ STATUSES = ("done", "failed", "diverged", "interrupted", "timeout")
 RECORD, POINTS, TRACE, POSTERIOR = "record.json", "points.parquet", "trace.parquet", "posterior.npz"
 PARAMETERS = "parameters.npz"  # of the finished model, to start another run from
 FILES = (POINTS, TRACE, POSTERIOR, PARAMETERS)
-CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+FULL = {errno.ENOSPC, errno.EDQUOT}
+NO_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
+CANNOT_WRITE = {*FULL, *NO_FOLDER, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 class Record(TypedDict):
@@ -46,6 +48,7 @@ class Record(TypedDict):
     reason: str | None  # one sentence, for every status but done
     traceback: str | None
     identity: dict[str, Any]  # the arguments of identity_directory but results_dir, overrides in full
+    objective: NotRequired[str]  # the name of what trace.parquet has under ``elbo``; older records lack it
     scores: dict[str, float]  # metric -> score, original units
     seconds: dict[str, float]  # tracing, training, prediction, total; with the training before a run was resumed
     iterations: int | None
@@ -156,13 +159,17 @@ def _refuse(key: str):
 
 @contextmanager
 def refusing_unwritable(target: str | os.PathLike) -> Iterator[None]:
-    """Turn a full, read-only or forbidden disk into one sentence."""
+    """Turn a full, read-only or forbidden disk, and a path that can be no folder, into one sentence."""
     try:
         yield
     except OSError as problem:
         if problem.errno not in CANNOT_WRITE:
             raise
         why = os.strerror(problem.errno)
+        if problem.errno in NO_FOLDER:
+            raise Refused(
+                f"{target} cannot be written ({why}: {problem.filename}); choose another folder with results_dir=FOLDER"
+            ) from problem
         raise Refused(
             f"{target} cannot be written ({why}; {_room(Path(target))} free there); make room, or choose another "
             "folder with results_dir=FOLDER"
@@ -223,7 +230,7 @@ def read_if_present(directory: str | os.PathLike) -> Record | None:
     """The record of a run, or None where there is none or a damaged one: in both cases the run is still to do."""
     try:
         return read_record(Path(directory, RECORD))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
 
 

@@ -16,6 +16,7 @@ class Setting:
     :param kind: ``int``, ``float``, ``bool``, ``str`` or ``list``
     :param help: what it means, one line
     :param low: smallest value; ``above`` instead of ``low`` excludes the bound itself
+    :param high: largest value; ``below`` instead of ``high`` excludes the bound itself
     :param choices: the words it takes (in addition to numbers, where ``kind`` is a number)
     :param optional: whether null is a value
     """
@@ -25,6 +26,7 @@ class Setting:
     low: float | None = None
     above: float | None = None
     high: float | None = None
+    below: float | None = None
     choices: tuple[str, ...] = ()
     optional: bool = False
 
@@ -42,8 +44,11 @@ class Setting:
             parts[0] += f" of at least {self.low:g}"
         if self.above is not None:
             parts[0] += f" above {self.above:g}"
+        joined = " and" if self.low is not None or self.above is not None else ""
         if self.high is not None:
-            parts[0] += f"{' and' if self.low is not None or self.above is not None else ''} at most {self.high:g}"
+            parts[0] += f"{joined} at most {self.high:g}"
+        if self.below is not None:
+            parts[0] += f"{joined} below {self.below:g}"
         parts += [", ".join(self.choices)] if self.choices else []
         return " or ".join(parts + (["null"] if self.optional else []))
 
@@ -135,7 +140,7 @@ SETTINGS: dict[str, Setting] = {
     "training.holdout_fraction": Setting("float", "share of the training rows held out", above=0, high=0.9),
     "training.validation_samples": Setting("int", "samples of a validation score", low=1),
     "training.max_seconds": Setting("float", "stop training, without failing, after this long", above=0, optional=True),
-    "task.train_fraction": Setting("float", "share of the rows that train", above=0, high=1),
+    "task.train_fraction": Setting("float", "share of the rows that train", above=0, below=1),
     "task.num_folds": Setting("int", "number of folds", low=2),
 }
 
@@ -177,6 +182,7 @@ def _in_range(setting: Setting, value: Any) -> bool:
         (setting.low is None or value >= setting.low)
         and (setting.above is None or value > setting.above)
         and (setting.high is None or value <= setting.high)
+        and (setting.below is None or value < setting.below)
     )
 
 

@@ -1,5 +1,6 @@
 """One run in words: the score table and the few facts that a user wants at once."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,15 @@ def _score_lines(scores: dict[str, float]) -> list[str]:
     for name, value in scores.items():
         metric = METRICS[name]
         better = f"nearer to {metric.target:g}" if metric.target is not None else f"{metric.direction} is better"
-        lines.append(f"  {name:<18}{value:>12.4f}  {metric.unit}, {better}")
+        lines.append(f"  {name:<18}{value:>12.{decimals(value, 4)}f}  {metric.unit}, {better}")
     return lines
+
+
+def decimals(value: float, least: int) -> int:
+    """As many decimals as show three significant digits, and at least some: an RMSE of 0.000114 needs six."""
+    if not math.isfinite(value) or value == 0:
+        return least
+    return max(least, 2 - math.floor(math.log10(abs(value))))
 
 
 def _facts(record: Mapping[str, Any]) -> str:

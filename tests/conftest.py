@@ -6,4 +6,4 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("MPLBACKEND", "Agg")
-sys.path.insert(0, str(Path(__file__).parent / "gp"))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "gp")]

@@ -55,7 +55,7 @@ def stopping(monkeypatch):
     return at
 
 
-@pytest.mark.parametrize("iteration", [10, 30, 50])
+@pytest.mark.parametrize("iteration", [30, *(pytest.param(first, marks=pytest.mark.full) for first in (10, 50))])
 def test_an_interrupted_run_resumes_and_ends_in_the_same_bits(iteration, whole, stopping, tmp_path):
     go_on = stopping(iteration)
     assert run(tmp_path) == 130

@@ -248,14 +248,3 @@ def test_every_trainable_variable_receives_a_gradient(name):
         assert gradient is not None, variable.name
         assert np.all(np.isfinite(gradient)), variable.name
         assert np.any(gradient != 0), variable.name
-
-
-@pytest.mark.parametrize("model", ["SGPR", "GPRFITC"])
-def test_sparse_references_with_inducing_inputs_at_the_data_equal_gpr(model):
-    X, y = small.rows()
-    kernel = gpflow.kernels.SquaredExponential(lengthscales=np.full(D, 0.8))
-    sparse = getattr(gpflow.models, model)((X, y[:, None]), kernel, X.copy(), noise_variance=0.1)
-    exact = gpflow.models.GPR((X, y[:, None]), kernel, noise_variance=0.1)
-    with gpflow_jitter(1e-10):
-        objective = sparse.maximum_log_likelihood_objective()
-    np.testing.assert_allclose(objective, exact.log_marginal_likelihood(), rtol=0, atol=1e-6)

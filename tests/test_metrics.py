@@ -136,17 +136,6 @@ def test_every_metric_refuses_targets_that_lack_their_last_axis(name):
         METRICS[name].function(mixture_of(2, 10), targets(10)[:, 0])
 
 
-def test_points_holds_one_line_for_each_test_row():
-    generator = np.random.default_rng(0)
-    mixture, Y = mixture_of(3, 12), targets(12)
-    X_test, X_train = generator.normal(size=(12, 4)), generator.normal(size=(50, 4))
-    frame = metrics.points(mixture, Y, X_test, X_train, np.arange(100, 112))
-    assert list(frame.columns) == ["row", "y", "mean", "variance", "log_density", "pit", "distance"]
-    assert frame["log_density"].mean() == pytest.approx(metrics.tll(mixture, Y), abs=1e-14)
-    assert frame["row"].tolist() == list(range(100, 112))
-    np.testing.assert_array_equal(frame["pit"], mixture.cdf(Y)[:, 0])
-
-
 @pytest.mark.parametrize("features", [1, 13, 30])
 def test_distance_is_to_the_nearest_training_row(features):
     generator = np.random.default_rng(0)

@@ -13,6 +13,8 @@ QUICK = ("mf", "sod", "aep", "gpr")
 EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in METHODS]
 IN_FLOAT32 = [each for each in EACH if each.values[0] not in ("gpr", "sgpr", "fitc")]
 SMOKE = ("budget=smoke", "progress=false", "plot=false")
+# In so few iterations these come half of the way: sampled inducing outputs, chains, hidden values that start unordered.
+SLOW = ("fc_mc", "sghmc", "sod", "sod_random")
 
 
 @pytest.fixture
@@ -52,13 +54,16 @@ def test_one_feature_is_learnt(method, tmp_path):
     own = ["method.width=8"] if method.startswith("sod") else []
     iterations = 1000 if method.startswith(("sghmc", "sod")) else 300
     scores = fitted(tmp_path, method, *line(120, 1), f"training.max_iterations={iterations}", *own)
-    assert scores["rmse"] < 0.5  # the targets' deviation is 1
+    # Predicting the training mean and deviation has an RMSE of 1.03 and a TLL of -1.45.
+    assert scores["rmse"] < (0.5 if method in SLOW else 0.3)
+    assert scores["tll"] > (-0.6 if method in SLOW else 0.1)
 
 
 @pytest.mark.parametrize("method", EACH)
 def test_three_hundred_features_are_taken(method, tmp_path):
     scores = fitted(tmp_path, method, *line(120, 300))
-    assert scores["rmse"] < 2.5
+    # One of 300 features cannot be found in 50 iterations; the training mean, which can, has an RMSE of 0.88.
+    assert scores["rmse"] < 1.1 * 0.88
 
 
 @pytest.mark.parametrize("method", EACH)
@@ -67,14 +72,16 @@ def test_two_training_rows_predict_a_value_near_theirs(method, tmp_path):
         tmp_path, method, np.array([[0.0], [1.0], [0.5]]), np.array([0.0, 1.0, 0.5]),
         "task.train_fraction=0.67", "method.num_inducing=2",
     )  # fmt: skip
-    assert scores["rmse"] < 5.0
+    # The test row's target is an end of the line, 0.75 from the mean of the two others.
+    assert 0.6 < scores["rmse"] < 0.85
 
 
 @pytest.mark.parametrize("method", EACH)
 def test_every_row_twice_and_all_of_them_as_inducing_points(method, tmp_path):
     X, y = line(30, 2)
     scores = fitted(tmp_path, method, np.r_[X, X], np.r_[y, y], "method.num_inducing=54")
-    assert scores["rmse"] < 2.5
+    # Most test rows are training rows too. The targets' deviation is 0.71.
+    assert scores["rmse"] < (0.65 if method in SLOW else 0.5)
 
 
 @pytest.mark.parametrize("method", IN_FLOAT32)

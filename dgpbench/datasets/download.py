@@ -7,6 +7,7 @@ removed from the cache and the next one is tried.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -64,7 +65,8 @@ def obtain(name: str, sources: tuple[Source, ...], accept: Callable[[Copy], Cont
         try:
             return accept(copy)
         except Damaged as damage:
-            damaged.append(f"{copy.origin} {damage}")
+            in_cache = copy.path.is_relative_to(cache_directory())  # from where it is removed
+            damaged.append(f"{copy.origin if in_cache else copy.path} {damage}")
             remove(copy.path)
     raise Refused(_all_damaged(name, damaged) if damaged else _no_copy(name, unreachable))
 
@@ -75,6 +77,13 @@ def cached(sources: tuple[Source, ...]) -> Iterator[Copy]:
         path = cache_directory() / source.place
         if path.is_file():
             yield Copy(source, path, source.url)
+
+
+def is_here(sources: tuple[Source, ...]) -> bool:
+    """Whether a copy lies in the cache or in a mirror directory, so that nothing need be downloaded."""
+    where = mirror()
+    local = _in_directory(Path(where), sources) if where and not where.startswith(("http://", "https://")) else iter(())
+    return any(True for _ in chain(cached(sources), local))
 
 
 def _copies(sources: tuple[Source, ...], unreachable: list[str]) -> Iterator[Copy]:
@@ -94,7 +103,7 @@ def _in_directory(directory: Path, sources: tuple[Source, ...]) -> Iterator[Copy
     for source in with_unpacked(sources):
         path = directory / source.place
         if path.is_file():
-            yield Copy(source, path, str(path))
+            yield Copy(source, path, source.url)  # a record says what file it was, not where this machine keeps it
 
 
 def _downloaded(source: Source, url: str, unreachable: list[str]) -> Iterator[Copy]:

@@ -36,7 +36,7 @@ def load(spec: Mapping[str, Any]) -> Table:
     columns = {name: _numbers(frame[name], path) for name in [*features, target]}
     y = columns.pop(target)
     _check_target(y, target, path)
-    file = SourceFile(str(spec["path"]), str(path.absolute()), sha256_of(path))
+    file = SourceFile(path.name, str(path.absolute()), sha256_of(path))
     table = Table("", np.column_stack(list(columns.values())), y, tuple(features), target, (file,), "own")
     return Table(f"{stem(path)}-{table.digest_xy[:8]}", table.X, table.y, table.feature_names, target, (file,), "own")
 

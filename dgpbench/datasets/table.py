@@ -11,7 +11,7 @@ import numpy as np
 class SourceFile:
     """One file that a table was read from.
 
-    :param origin: the URL or the package that the file came from
+    :param origin: the URL or the package that the file came from, or the name of the user's own
     :param path: where the file lies
     :param sha256: of the file as it lies there
     :param pinned_sha256: the one that was published for this origin, if any; another hash is recorded, not refused

@@ -5,7 +5,7 @@ has two and three), and of blocks to render. Overrides have Hydra's grammar: tho
 budget, the protocol and the seed are replaced, and any other setting is changed in every run.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
@@ -92,8 +92,8 @@ class Item:
         return replace(self, sweeps=tuple(sweeps))
 
 
-def load(name: str, given: Iterable[str] = ()) -> Item:
-    """An item of conf/experiment/, narrowed by overrides in Hydra's grammar.
+def load(name: str, given: Sequence[str] = ()) -> Item:
+    """An item of conf/experiment/, held to its budget and narrowed by overrides in Hydra's grammar.
 
     :raises Refused: for an unknown item, or overrides that leave nothing of it
     """
@@ -102,7 +102,26 @@ def load(name: str, given: Iterable[str] = ()) -> Item:
         raise Refused(
             f"there is no item '{name}'{did_you_mean(name, names)}; `dgpbench list experiments` shows them all"
         )
-    return narrow(_read(name), list(given))
+    budgets = [each.input_line for each in overrides.parse_known(given) if each.key_or_group == "budget"]
+    item = _within_budget(narrow(_read(name), budgets))
+    return narrow(item, [text for text in given if text not in budgets])
+
+
+def _within_budget(item: Item) -> Item:
+    """What the item itself sets, made as small as its budget wants it: ``caps`` and ``shares`` of conf/budget/."""
+    budget = config.describe("budget", item.budget)
+    caps, shares = budget.get("caps", {}), budget.get("shares", {})
+
+    def smaller(key: str, value: str) -> str:
+        number = max(1, round(int(value) * shares[key])) if key in shares else int(value)
+        return str(min(number, caps.get(key, number)))
+
+    def held(sweep: Sweep) -> Sweep:
+        affected = [key for key in sweep.values if key in caps or key in shares]
+        small = {key: tuple(dict.fromkeys(smaller(key, value) for value in sweep.values[key])) for key in affected}
+        return replace(sweep, values={**sweep.values, **small})
+
+    return replace(item, sweeps=tuple(map(held, item.sweeps)))
 
 
 @cache
@@ -145,7 +164,9 @@ def values_of(override: Any, offered: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def _text(value: str) -> str:
-    return identity.canonical(value.strip("'\""))
+    """One spelling for each value, YAML's; Hydra has read ``false`` and writes it as Python does."""
+    bare = value.strip("'\"")
+    return identity.canonical({"True": "true", "False": "false"}.get(bare, bare))
 
 
 def narrow(item: Item, given: Sequence[str]) -> Item:

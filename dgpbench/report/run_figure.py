@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgpbench import records
+from dgpbench.report.objectives import objective_label, objective_of
 
 STYLE = Path(__file__).with_name("dgpbench.mplstyle")
 MAX_DRAWN = 300  # more error bars than this hide one another
@@ -38,9 +39,8 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
         raise ValueError(f"{run_directory} is {record['status']}: there are no predictions to draw")
     trace_file = run_directory / records.TRACE
     trace = pd.read_parquet(trace_file) if trace_file.exists() else None
-    figure = run_figure(
-        pd.read_parquet(run_directory / records.POINTS), trace, record["scores"], title_of(record["identity"])
-    )
+    points, title = pd.read_parquet(run_directory / records.POINTS), title_of(record["identity"])
+    figure = run_figure(points, trace, record["scores"], title, objective_of(record))
     with matplotlib.rc_context(fname=STYLE), records.replacing(output) as partial:
         figure.savefig(partial)
     return output
@@ -53,11 +53,18 @@ def title_of(identity: Mapping[str, Any]) -> str:
     )
 
 
-def run_figure(points: pd.DataFrame, trace: pd.DataFrame | None, scores: Mapping[str, float], title: str) -> Figure:
+def run_figure(
+    points: pd.DataFrame,
+    trace: pd.DataFrame | None,
+    scores: Mapping[str, float],
+    title: str,
+    objective: str = "objective",
+) -> Figure:
     """Compose the picture; there are two panels where no trace was kept.
 
     :param points: columns y, mean, variance, pit, one line a test row
     :param trace: columns iteration, elbo, validation_tll (NaN where none was taken)
+    :param objective: the name of what the trace has under ``elbo``
     """
     has_trace = trace is not None and len(trace) > 0
     with matplotlib.rc_context(fname=STYLE):
@@ -66,7 +73,7 @@ def run_figure(points: pd.DataFrame, trace: pd.DataFrame | None, scores: Mapping
         predicted_against_observed(points, axes[0])
         pit_histogram(points, axes[1])
         if has_trace:
-            training_trace(trace, axes[2])
+            training_trace(trace, axes[2], objective)
         listed = [text.format(scores[name]) for name, text in SHOWN_SCORES.items() if name in scores]
         # parse_math: a data set may be called "a$b".
         figure.suptitle(f"{title}\n{',  '.join(listed)}", fontsize=10, parse_math=False)
@@ -115,12 +122,12 @@ def uniform_band(num_rows: int, bins: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def training_trace(trace: pd.DataFrame, ax: Axes) -> Axes:
+def training_trace(trace: pd.DataFrame, ax: Axes, objective: str = "objective") -> Axes:
     """The objective against the iteration and, where rows were held out, their log-likelihood on a second axis."""
     finite = trace[np.isfinite(trace["elbo"])]
-    ax.plot(finite["iteration"], finite["elbo"], label="ELBO")
+    ax.plot(finite["iteration"], finite["elbo"], label=objective)
     ax.set(xlabel="iteration", title="Training\n")
-    ax.set_ylabel("ELBO (nats, standardised y)", color="C0")
+    ax.set_ylabel(objective_label([objective]), color="C0")
     _focus(finite["elbo"], ax)
     validation = (
         trace[["iteration", "validation_tll"]].astype(float).dropna() if "validation_tll" in trace else trace[:0]

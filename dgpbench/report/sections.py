@@ -16,6 +16,7 @@ from dgpbench.report import cells, compare, comparisons, published, tables
 from dgpbench.report.grids import Cell, Grid, name, number, order
 from dgpbench.report.items import Item
 from dgpbench.report.marks import key_of
+from dgpbench.summary import decimals
 
 GROUP = ["task", "dataset", "method", "num_layers", "protocol", "budget", "seed"]
 SCORES = ("tll", "rmse", "crps", "coverage_95", "calibration_error")
@@ -135,14 +136,16 @@ def _group_row(group: pd.DataFrame, scored: Sequence[str]) -> tuple[Cell, ...]:
     names = [name(first[key]) for key in ("dataset", "method", "num_layers", "settings")]
     count = Cell(f"{len(done)}/{len(group)}", len(done), (first["group"],), numeric=True)
     seconds = done["seconds_training"].mean() if "seconds_training" in done else np.nan
-    return (*names, count, *(_mean(done[score], len(group), first["group"]) for score in scored), number(seconds, 1))
+    means = (_mean(done[score].dropna(), len(group), first["group"]) for score in scored)  # an older run may lack one
+    return (*names, count, *means, number(seconds, 1))
 
 
 def _mean(values: pd.Series, wanted: int, group: str) -> Cell:
     if len(values) < wanted or values.empty:
         return Cell(f"{len(values)}/{wanted}", "", (group,), numeric=True)
-    spread = f" ({values.std() / np.sqrt(len(values)):.3f})" if len(values) > 1 else ""
-    return Cell(f"{values.mean():.3f}{spread}", float(values.mean()), (group,), numeric=True)
+    digits = decimals(values.mean(), 3)
+    spread = f" ({values.std() / np.sqrt(len(values)):.{digits}f})" if len(values) > 1 else ""
+    return Cell(f"{values.mean():.{digits}f}{spread}", float(values.mean()), (group,), numeric=True)
 
 
 def _units(scored: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from dgpbench.report.collect import collect
 from dgpbench.report.items import Block, Item, load
 from dgpbench.report.marks import RULES, Marks, key_of, marks
 from dgpbench.report.rendering import DECORATIONS, document, grid_text
+from dgpbench.summary import decimals
 
 UNITS = {
     "elbo": "nats, higher is better; mean over the last tenth of the trace",
@@ -102,6 +103,8 @@ def cell_text(row, digits: int) -> str:
     """-2.43 (0.05), or 7/10 where splits are missing; a single split has no standard error."""
     if row.count < row.wanted:
         return f"{int(row.count)}/{int(row.wanted)}"
+    if row.metric in METRICS and METRICS[row.metric].unit == "units of y":  # a unit may be of any size
+        digits = decimals(row.mean, digits)
     value = f"{row.mean:.{digits}f}"
     return value if pd.isna(row.stderr) else f"{value} ({row.stderr:.{digits}f})"
 

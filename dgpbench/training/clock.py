@@ -10,7 +10,10 @@ from dgpbench.training.checkpoints import Checkpoints
 
 
 class TraceRow(NamedTuple):
-    """One line of the trace; seconds count training alone, without tracing the graph."""
+    """One line of the trace; seconds count training alone, without tracing the graph.
+
+    ``elbo`` is the objective that is maximised, which some families call otherwise: the record has its name.
+    """
 
     iteration: int
     seconds: float

@@ -65,7 +65,8 @@ def maximise(
     :raises Diverged: when the objective is not finite
     """
     advance = _compile(objective, list(variables), optimiser, data, batches.batch_size)
-    clock.tracing(lambda: advance.get_concrete_function())
+    # No step is taken: TensorFlow optimises a graph at its first call, which is no time of training.
+    clock.tracing(lambda: advance(tf.zeros([], tf.int64), tf.zeros([0, batches.batch_size], tf.int64)))
     state = [*variables, *optimiser.variables()]
     iteration = clock.resume(state)
     scores = [row.validation_tll for row in clock.trace if row.validation_tll is not None]

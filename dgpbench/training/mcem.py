@@ -84,6 +84,8 @@ class Chain:
         """
         per_step = 2 if learn else 1  # minibatches: the sampler's and the optimiser's
         rows = self.batches.rows(per_step * first_step, per_step * num_steps).reshape(num_steps, per_step, -1)
+        if self._is_corrected:
+            rows[:, 0] = [self._independent_rows(first_step + index) for index in range(num_steps)]
         step = self._compiled.get((adapt, learn))
         if step is None:
             step = self._compiled[adapt, learn] = clock.tracing(lambda: self._compile(adapt, learn))
@@ -92,6 +94,19 @@ class Chain:
         if not math.isfinite(value):
             raise Diverged(f"the log joint became {value} by step {first_step + num_steps}")
         return value
+
+    @property
+    def _is_corrected(self) -> bool:
+        return self.sampler.settings.noise == "corrected" and 1 < self.batches.batch_size < self.batches.num_rows
+
+    def _independent_rows(self, step: int) -> np.ndarray:
+        """A batch for one step that knows of no other.
+
+        Within an epoch the errors of the batches cancel. In a chain slower than an epoch they then add next to
+        nothing, and to take off each step's own variance would leave too little.
+        """
+        rng = np.random.default_rng([self.batches.seed, step, 1])
+        return rng.choice(self.batches.num_rows, self.batches.batch_size, replace=False)
 
     def _compile(self, adapt: bool, learn: bool):
         signature = [
@@ -127,11 +142,11 @@ class Chain:
     def _gradient(self, v, rows, seed, step):
         """-U, dU/dv / N and, where the noise is to be corrected, an estimate of Var[grad] from the batch's two halves.
 
-        Rows are drawn without replacement, so with n rows of N and halves' gradients g1, g2 the variance of their mean
-        is (1 - n/N) E[(g1 - g2)^2] / 4 (the noise of the paths, at depth 2 and more, is shrunk with it).
+        A batch holds no row twice, so with n rows of N and halves' gradients g1, g2 the variance of their mean is
+        (1 - n/N) E[(g1 - g2)^2] / 4 (the noise of the paths, at depth 2 and more, is shrunk with it).
         """
         N, B = self.batches.num_rows, self.batches.batch_size
-        halves = 2 if self.sampler.settings.noise == "corrected" and 1 < B < N else 1
+        halves = 2 if self._is_corrected else 1
         rows = rows[: B // halves * halves]
         X, y = (
             tf.reshape(tf.gather(values, rows), [halves, B // halves, *values.shape[1:]]) for values in (self.X, self.y)

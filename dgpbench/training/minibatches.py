@@ -22,6 +22,7 @@ class Minibatches:
     def __init__(self, num_rows: int, batch_size: int, seed: int):
         self.num_rows = num_rows
         self.batch_size = min(batch_size, num_rows)
+        self.seed = seed
         self._permutation = lru_cache(maxsize=4)(
             lambda epoch: np.random.default_rng([seed, epoch]).permutation(num_rows)
         )

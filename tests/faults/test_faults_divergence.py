@@ -79,14 +79,15 @@ def test_a_retry_does_not_start_from_the_checkpoint_of_the_attempt_that_diverged
 
 
 @pytest.mark.parametrize("rate", ["1e6", "1e300"])
-def test_a_learning_rate_far_too_large_never_gives_a_number_that_is_not_finite(rate, tiny, tmp_path):
-    import math
-
-    code = tiny(f"training.learning_rate={rate}")
+def test_a_learning_rate_far_too_large_diverges_and_has_no_scores(rate, tiny, tmp_path):
+    """More jitter cannot help; the iteration at which it was seen is the first that was looked at."""
+    assert tiny(f"training.learning_rate={rate}") == 1
     record = the_record(tmp_path)
-    assert (code, record["status"]) in ((1, "diverged"), (0, "done"))
-    assert all(math.isfinite(score) for score in record["scores"].values())
-    assert record["status"] == "done" or record["scores"] == {}
+    assert record["status"] == "diverged"
+    assert record["scores"] == {}
+    assert record["reason"] == "the objective became nan by iteration 10 of 60"
+    assert [note["retry"] for note in record["notes"] if "retry" in note] == [1, 2]
+    assert not list(tmp_path.rglob(records.POINTS))
 
 
 @pytest.mark.parametrize("rate", ["nan", "inf", "-inf", "-1", "0", "null", "fast"])
@@ -106,11 +107,23 @@ def test_a_diverged_run_is_no_number_in_any_table(indefinite, tiny, tmp_path):
         assert metric not in frame or frame[metric].isna().all()
 
 
-@pytest.mark.parametrize("method", ["star", "fc", "sghmc", "sod", "aep", "fully_factorised"])
-def test_every_family_diverges_by_name_and_not_by_traceback(method, tiny, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("method", "status"),
+    [
+        ("star", "done"),
+        ("fc", "done"),
+        ("sghmc", "done"),
+        ("sod", "done"),
+        ("aep", "diverged"),  # these two square the kernel's variance, which float64 does not hold
+        ("fully_factorised", "diverged"),
+    ],
+)
+def test_every_family_diverges_by_name_and_not_by_traceback(method, status, tiny, tmp_path, capsys):
+    """A prior far out of range: what can still be computed is, and what cannot has no scores."""
     code = tiny(f"method={method}", "method.likelihood_variance=1e200", "method.kernel_variance=1e250")
     (path,) = tmp_path.rglob(records.RECORD)
     record = records.read_record(path)
-    assert record["status"] in ("diverged", "done"), record["traceback"]
-    assert (code == 0) == (record["status"] == "done")
+    assert record["status"] == status, record["traceback"]
+    assert code == (0 if status == "done" else 1)
+    assert bool(record["scores"]) == (status == "done")
     assert "Traceback" not in capsys.readouterr().err

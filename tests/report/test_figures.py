@@ -6,6 +6,7 @@ import sys
 from itertools import product
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,6 +25,7 @@ from dgpbench.report.figures.style import house_style, label
 
 pytestmark = pytest.mark.filterwarnings("error")
 UNIT = re.compile(r"\(.+\)")
+DPI = 150  # of dgpbench.mplstyle
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -218,20 +220,41 @@ SPLITS = ("split=range(2)", "dataset=boston,energy,concrete")
     ("lindinger2020_figs5", SPLITS),
     ("lindinger2020_figs8", ("method.num_layers=3", "dataset=boston,energy")),
 ])  # fmt: skip
-def test_items_render_from_records(name, given, filled, tmp_path):
+def test_items_render_from_records_at_their_size_and_with_ink_in_every_panel(name, given, filled, tmp_path):
     item = item_of(name, filled, *given)
     for key, figure in render.figures(item, collect(filled)).items():
-        assert render.save(figure, tmp_path / f"{key}.png").stat().st_size > 5000
+        picture = matplotlib.image.imread(render.save(figure, tmp_path / f"{key}.png"))[..., :3].mean(axis=2)
+        height, width = picture.shape
+        np.testing.assert_allclose([width, height], figure.get_size_inches() * DPI, atol=1)
+        for ax in [each for each in figure.axes if each.axison]:
+            box = ax.get_position()
+            rows, columns = (np.array([low, high]) for low, high in ((1 - box.y1, 1 - box.y0), (box.x0, box.x1)))
+            panel = picture[slice(*(rows * height).astype(int)), slice(*(columns * width).astype(int))]
+            assert panel.std() > 0.01, f"an empty panel of {key}"
+
+
+DATASETS = ["boston", "energy", "concrete"]
+TITLES = {  # of the panels that each layout makes of a table's runs on three data sets
+    "elbo_against_seconds": DATASETS,
+    "training_curves": [name for name in DATASETS for _ in ("elbo", "validation_tll")],
+    "elbo_boxes": DATASETS,
+    "score_against_seconds": DATASETS * 2,
+    "seconds_per_step": ["against M", "against L", "against tau"],
+    "calibration_study": [name for name in DATASETS for _ in ("distance", "variance")],
+    "reliability": [name for name in DATASETS for _ in ("histogram", "diagram")],
+    "score_bars": DATASETS,
+}
 
 
 @pytest.mark.parametrize(
     "name", sorted(set(layouts.LAYOUTS) - {"predictive_samples", "predictive_densities", "normality", "covariance"})
 )
-def test_every_layout_draws_the_runs_of_a_table(name, filled):
+def test_every_layout_has_its_panels_for_the_runs_of_a_table(name, filled):
     item = item_of("lindinger2020_table1", filled, *SPLITS)
     panels = layouts.LAYOUTS[name](item, render.done_runs(item, collect(filled)))
-    assert panels
-    page(name, panels)
+    assert [panel.title for panel in panels] == TITLES[name]
+    drawn = page(name, panels)
+    assert [ax.get_title() for ax in drawn.axes if ax.axison] == TITLES[name]
 
 
 def test_normality_and_covariance_read_the_posterior(filled):

@@ -1,12 +1,12 @@
 """The HTML report: escaped, self-contained, and read back from a browser."""
 
-import html.parser
 import re
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from pages import tables_in
 from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
@@ -39,42 +39,6 @@ def report(tmp_path_factory):
     damaged.parent.mkdir()
     damaged.write_text("{")
     return write_report(results, folder / "report.html").read_text()
-
-
-class Tables(html.parser.HTMLParser):
-    """The rows of every table, by caption or id."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[str]]] = {}
-        self._rows: list[list[str]] = []
-        self._caption, self._where = "", ""
-
-    def handle_starttag(self, tag, attributes):
-        if tag == "table":
-            self._rows, self._caption = [], dict(attributes).get("id") or ""
-        elif tag == "tr":
-            self._rows.append([])
-        elif tag in ("td", "th"):
-            self._rows[-1].append("")
-        self._where = tag if tag in ("td", "th", "caption") else self._where
-
-    def handle_endtag(self, tag):
-        if tag == "table":
-            self.tables[self._caption.strip()] = self._rows
-        self._where = "" if tag in ("td", "th", "caption") else self._where
-
-    def handle_data(self, data):
-        if self._where == "caption":
-            self._caption += data
-        elif self._where:
-            self._rows[-1][-1] += data.strip()
-
-
-def tables_in(text: str) -> dict[str, list[list[str]]]:
-    parser = Tables()
-    parser.feed(text)
-    return parser.tables
 
 
 def test_incomplete_cells_say_how_many_and_complete_ones_have_a_standard_error(report):

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 
 from dgpbench.report.figures.style import log_scale
 
+LEAST_P = 1e-20  # of the axis of p-values, which may underflow to 0
 DECADES = 8  # below the largest entry; smaller ones share the darkest colour
 
 
@@ -87,10 +88,13 @@ def normality_p_values(frame: pd.DataFrame, ax: Axes) -> Axes:
     ordered = np.sort(frame["p_value"].to_numpy())
     level = float(frame["bonferroni"].iloc[0])
     below = int((ordered < level).sum())
-    shown = np.maximum(ordered, 1e-20)  # an underflowed p-value has no logarithm
-    ax.plot(np.arange(1, len(shown) + 1), shown, ".", color="#0072B2", label=f"{len(shown)} inducing outputs")
-    uniform = (np.arange(1, len(shown) + 1) - 0.5) / len(shown)
-    ax.plot(np.arange(1, len(shown) + 1), uniform, color="0.4", linestyle=":", label="expected of normal samples")
+    ranks, hidden = np.arange(1, len(ordered) + 1), ordered < LEAST_P
+    ax.plot(ranks[~hidden], ordered[~hidden], ".", color="#0072B2", label=f"{len(ordered)} inducing outputs")
+    if hidden.any():
+        smaller = f"{hidden.sum()} of them below {LEAST_P:g}"
+        ax.plot(ranks[hidden], np.full(hidden.sum(), LEAST_P), "v", color="#0072B2", markersize=4, label=smaller)
+    uniform = (ranks - 0.5) / len(ordered)
+    ax.plot(ranks, uniform, color="0.4", linestyle=":", label="expected of normal samples")
     ax.axhline(level, color="#D55E00", linestyle="--", label=f"Bonferroni level {level:.1g} ({below} below)")
     log_scale(ax, "y")
     ax.set_xlabel("inducing output (rank of its p-value)")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dgpbench import metrics, records
+from dgpbench import metrics, plan, records
 from dgpbench.errors import Refused
 from dgpbench.report import cells, statistics
 from dgpbench.report.figures import ranking
@@ -13,7 +13,7 @@ from dgpbench.report.figures.layouts import LAYOUTS
 from dgpbench.report.figures.panels import Panel, page
 from dgpbench.report.figures.sources import NoRuns
 from dgpbench.report.figures.style import house_style, label
-from dgpbench.report.items import Item
+from dgpbench.report.items import Item, Sweep
 
 FORMATS = ("png", "pdf", "svg")
 
@@ -57,9 +57,26 @@ def done_runs(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _title(item: Item, done: pd.DataFrame) -> str:
-    total = int(cells.wanted(item)["wanted"].sum())
+    total = num_runs(item)
     state = f"{len(done)} of {total} runs" if len(done) < total else f"{total} run{'s' * (total != 1)}"
     return f"{item.title}\n{item.protocol}, budget {item.budget}, {state}"
+
+
+def num_runs(item: Item) -> int:
+    """How many runs an item is about; a cell of a table has one for each split, a figure along M or tau has more."""
+    wanted = [(row, len(sweep.values["split"])) for sweep in item.sweeps for row in _cells_of(sweep)]
+    if len({row for row, _ in wanted}) < len(
+        wanted
+    ):  # sweeps may meet in a run, as Fig. S7's do: only its identity tells
+        return len(plan.plan(item))
+    return sum(splits for _, splits in wanted)
+
+
+def _cells_of(sweep: Sweep) -> list[tuple[str, ...]]:
+    """(series, depth, data set) of each combination of its settings: the same several times where those are swept."""
+    keys = ("method", "method.num_layers", "dataset", *sweep.settings())
+    found = sweep.combinations(list(dict.fromkeys(keys)))
+    return [(sweep.name_of(one["method"]), one["method.num_layers"], one["dataset"]) for one in found]
 
 
 def _rank_title(item: Item, key: str) -> str:

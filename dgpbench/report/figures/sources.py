@@ -11,6 +11,7 @@ from dgpbench import config, records
 from dgpbench.errors import Refused
 from dgpbench.report import scaling
 from dgpbench.report.figures.style import label
+from dgpbench.report.objectives import objective_of
 
 ALONG = {"method.num_inducing": "M", "method.num_layers": "L", "method.width": "tau"}
 
@@ -35,7 +36,8 @@ def _files(runs: pd.DataFrame, name: str) -> Iterator[tuple[Path, dict[str, Any]
         path = Path(run.path, name)
         if path.is_file():
             who = {"dataset": run.dataset, "method": run.series, "num_layers": run.num_layers}
-            yield path, who | {"split": run.split, "run": run.path}
+            objective = {"objective": objective_of(records.read_record(run.path))} if name == records.TRACE else {}
+            yield path, who | {"split": run.split, "run": run.path} | objective
 
 
 def posterior(run: pd.Series) -> dict[str, np.ndarray]:

@@ -1,12 +1,12 @@
-"""How training went: the ELBO against seconds and against iterations, and the scores kept on the way."""
+"""How training went: the objective against seconds and against iterations, and the scores kept on the way."""
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.report.figures.style import ELBO_LABEL, entries
+from dgpbench.report.figures.style import entries
+from dgpbench.report.objectives import objective_label
 
 LABELS = {
-    "elbo": ELBO_LABEL,
     "validation_tll": "held-out TLL (nats, standardised y)",
     "test_tll": "test TLL (nats per row)",
     "test_rmse": "test RMSE (units of y)",
@@ -16,23 +16,29 @@ LABELS = {
 def elbo_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
     """The ELBO as training goes on, analytic against sampled marginalisation (Lindinger et al. 2020, Fig. 2).
 
-    :param frame: columns method, num_layers, run, seconds, elbo, one row for each recorded iteration
+    :param frame: columns method, num_layers, run, seconds, elbo, objective, one row for each recorded iteration
     """
     _curves(frame, ax, "seconds", "elbo")
     ax.set_xlabel("training time (s)")
-    ax.set_ylabel(ELBO_LABEL)
+    ax.set_ylabel(_objective(frame))
     return ax
 
 
 def training_curves(frame: pd.DataFrame, ax: Axes) -> Axes:
     """One quantity against iterations (Jain et al. 2021, Fig. 11).
 
-    :param frame: columns method, num_layers, run, iteration, value, quantity (a key of ``LABELS``, one for all rows)
+    :param frame: columns method, num_layers, run, iteration, value, objective, quantity (``elbo``, which stands for the
+        objective, or a key of ``LABELS``; one for all rows)
     """
     _curves(frame, ax, "iteration", "value")
     ax.set_xlabel("iteration (steps of the optimiser)")
-    ax.set_ylabel(LABELS[frame["quantity"].iloc[0]])
+    quantity = frame["quantity"].iloc[0]
+    ax.set_ylabel(_objective(frame) if quantity == "elbo" else LABELS[quantity])
     return ax
+
+
+def _objective(frame: pd.DataFrame) -> str:
+    return objective_label(frame.get("objective", ()))
 
 
 def _curves(frame: pd.DataFrame, ax: Axes, along: str, value: str) -> None:

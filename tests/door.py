@@ -1,0 +1,187 @@
+"""The front doors that tests go through: a method's ``fit`` and ``predict`` on arrays, and the command line.
+
+What is behind them may be rebuilt; the tests that use nothing else stay as they are. This is the only file of the
+tests that knows how a configuration reaches a method.
+"""
+
+import json
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dgpbench import config as configuration
+from dgpbench import records
+from dgpbench.cli import main
+from dgpbench.datasets.scaling import Regression
+from dgpbench.methods.choices import Seeds, choices_of
+from dgpbench.training.checkpoints import Checkpoints
+from dgpbench.training.clock import Clock
+
+QUIET = ("progress=false", "plot=false")
+SEEDS = Seeds(initial=1, holdout=2, batches=3, samples=4, prediction=5)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted method.
+
+    :param predictor: with ``predict(X, seed)``
+    :param trace: rows of (iteration, seconds, elbo, validation_tll); ``elbo`` is the mean objective since the last row
+    """
+
+    predictor: Any
+    trace: list
+
+    def predict(self, X: np.ndarray, seed: int = SEEDS.prediction):
+        """The predictive mixture at the inputs X [N, D], in the units that the method was given."""
+        return self.predictor.predict(X, seed)
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The values of all parameters by path: what ``parameters.npz`` of a run holds, and what ``initial`` takes."""
+        from gpflow.utilities import read_values
+
+        return read_values(self.predictor.model)
+
+
+def fit(
+    X: np.ndarray,
+    y: np.ndarray,
+    *overrides: str,
+    seeds: Seeds = SEEDS,
+    initial: dict[str, np.ndarray] | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Fitted:
+    """Fit a method to the rows X [N, D], y [N], with settings as on the command line (``method=star`` ...).
+
+    Nothing is standardised: the method sees X and y as they are.
+
+    :param initial: a fitted method's parameters to start from
+    """
+    config = configuration.resolve(configuration.compose([*overrides, *QUIET]))
+    config["training"] = configuration.with_iterations(config["training"], len(X))
+    module, _, function = config["method"]["_target_"].rpartition(".")
+    clock = Clock(config["training"].get("max_seconds"), checkpoints=checkpoints or Checkpoints())
+    train = Regression(np.asarray(X, float), np.asarray(y, float).reshape(-1, 1))
+    predictor = getattr(import_module(module), function)(train, choices_of(config, initial), seeds, clock)
+    return Fitted(predictor, clock.trace)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run's files."""
+
+    directory: Path
+
+    @property
+    def record(self) -> dict:
+        return json.loads((self.directory / "record.json").read_text())
+
+    @property
+    def scores(self) -> dict[str, float]:
+        return self.record["scores"]
+
+    @property
+    def points(self) -> pd.DataFrame:
+        return pd.read_parquet(self.directory / "points.parquet")
+
+    @property
+    def trace(self) -> pd.DataFrame:
+        return pd.read_parquet(self.directory / "trace.parquet")
+
+    @property
+    def posterior(self) -> dict[str, np.ndarray]:
+        return dict(np.load(self.directory / "posterior.npz"))
+
+
+def run(folder: Path, *overrides: str, status: str = "done") -> Run:
+    """``dgpbench run OVERRIDES`` with a results directory of its own below ``folder``, and the one run it left."""
+    code = command("run", *overrides, *QUIET, f"results_dir={folder}")
+    assert code == {"done": 0, "interrupted": 130}.get(status, 1)
+    (path,) = Path(folder).rglob(records.RECORD)
+    left = Run(path.parent)
+    assert left.record["status"] == status, left.record["reason"]
+    return left
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells one run from another: its directory below the results, and the hash of its settings."""
+
+    directory: Path
+    hash: str
+
+
+def identity(*overrides: str) -> Identity:
+    """The identity of the run with these settings, which is not run."""
+    from dgpbench import recording
+    from dgpbench.datasets import registry
+    from dgpbench.identity import config_hash
+    from dgpbench.run import directory_of
+
+    config = configuration.resolve(configuration.compose([*overrides]))
+    directory = directory_of(config, registry.load(config["dataset"])).relative_to(config["results_dir"])
+    return Identity(directory, config_hash(recording.recorded_config(config)))
+
+
+def command(*arguments: str) -> int:
+    """``dgpbench ARGUMENTS`` in this process; its exit code."""
+    return main(list(arguments))
+
+
+def write_table(path: Path, X: np.ndarray, y: np.ndarray) -> tuple[str, ...]:
+    """Write a csv with columns x0, x1, ... and y; the overrides that make it a run's data set."""
+    frame = pd.DataFrame({f"x{index}": column for index, column in enumerate(np.asarray(X).T)} | {"y": y})
+    frame.to_csv(path, index=False)
+    return "dataset=csv", f"dataset.path={path}", "dataset.target=y"
+
+
+def without_training(monkeypatch) -> None:
+    """From here on a run ends at once, with made-up files of every kind; all around its method is as it always is.
+
+    Data sets that would be downloaded are small random tables.
+    """
+    from dgpbench.datasets import registry
+
+    loaded = registry.load
+    stand_ins: dict[str, Any] = {}  # a table's digests take time, and are its own
+
+    def load(spec: dict) -> Any:
+        if spec["kind"] not in ("uci", "airline"):
+            return loaded(spec)
+        if spec["name"] not in stand_ins:
+            stand_ins[spec["name"]] = _stand_in(spec)
+        return stand_ins[spec["name"]]
+
+    monkeypatch.setattr(registry, "load", load)
+    monkeypatch.setattr("dgpbench.run.fit_and_score", _made_up)
+
+
+def _stand_in(spec: dict) -> Any:
+    from dgpbench.datasets.table import Table
+
+    rows = np.random.default_rng(0).normal(size=((spec.get("fixed_train_rows") or 250) + 50, 2))
+    return Table(spec["name"], rows[:, :1], rows[:, 1], ("x",), spec["target"])
+
+
+def _made_up(config: dict, problem: Any, directory: Path, results: Any) -> None:
+    from dgpbench import metrics
+    from dgpbench.predictive import GaussianMixture
+
+    M, L, draws = 4, config["method"]["num_layers"], np.random.default_rng(config["split"])
+    clock = Clock(training_seconds=3.0, tracing_seconds=2.0)
+    for row in range(1, 21):  # the objective is largest in the middle, not at the end
+        clock.record(10 * row, -100.0 + 50.0 * (row == 10) + row, None, 200)
+    targets = problem.table.y[problem.split.test][:, None]
+    mean = targets.mean() + 0.5 * (targets - targets.mean()) + draws.normal(0, 0.1 * targets.std(), (3, *targets.shape))
+    mixture = GaussianMixture(mean, np.full(mean.shape, targets.var()))
+    results.clock, results.prediction_seconds = clock, 1.0
+    results.points = metrics.points(mixture, targets, problem.test.X, problem.train.X, problem.split.test)
+    results.scores = metrics.scores(mixture, targets)
+    results.parameters = {"noise": np.ones(1)}
+    results.posterior = {f"diagonal_{layer}": np.eye(M)[None] for layer in range(1, L + 1)}
+    results.posterior |= {f"samples_{layer}": draws.normal(size=(30, M)) for layer in range(1, L + 1)}

@@ -1,0 +1,57 @@
+"""The tables of a report's page, as a reader without a browser sees them."""
+
+import html.parser
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Seen:
+    """One cell: its text, and what it sorts by."""
+
+    text: str = ""
+    order: str = ""
+
+
+@dataclass
+class _Tables(html.parser.HTMLParser):
+    """The rows of every table, by caption or id."""
+
+    tables: dict[str, list[list[Seen]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._rows: list[list[Seen]] = []
+        self._caption, self._where = "", ""
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag == "table":
+            self._rows, self._caption = [], given.get("id") or ""
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._rows[-1].append(Seen(order=given.get("data-order") or ""))
+        self._where = tag if tag in ("td", "th", "caption") else self._where
+
+    def handle_endtag(self, tag):
+        if tag == "table":
+            self.tables.setdefault(self._caption.strip(), self._rows)
+        self._where = "" if tag in ("td", "th", "caption") else self._where
+
+    def handle_data(self, data):
+        if self._where == "caption":
+            self._caption += data
+        elif self._where:
+            self._rows[-1][-1].text += data.strip()
+
+
+def cells_in(page: str) -> dict[str, list[list[Seen]]]:
+    """Each table's rows of cells, the heading first; of several with one caption the first."""
+    parser = _Tables()
+    parser.feed(page)
+    return parser.tables
+
+
+def tables_in(page: str) -> dict[str, list[list[str]]]:
+    """Each table's rows of texts."""
+    return {name: [[cell.text for cell in row] for row in rows] for name, rows in cells_in(page).items()}

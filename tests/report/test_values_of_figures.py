@@ -1,0 +1,629 @@
+"""What figures plot, read back from their axes: from records on disk, through ``dgpbench figure``, to the artists.
+
+Nothing is rendered: ``drawn`` keeps the figures that the command hands to matplotlib for saving. Expected values are
+computed here, from what was put into the records.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
+from scipy.stats import binom, chi2, kurtosistest, norm, skewtest
+from toys import toy_points, toy_trace, write_toy
+
+from dgpbench.cli import main
+from dgpbench.report import items
+from dgpbench.report.collect import collect
+from dgpbench.report.figures import render
+from dgpbench.report.figures.style import COLOURS
+from dgpbench.report.run_figure import save_run_figure
+
+
+@pytest.fixture
+def saved(monkeypatch) -> list[Figure]:
+    """The figures that are saved from here on, in their order."""
+    kept: list[Figure] = []
+
+    def keep(self, target, **options):
+        Path(target).write_bytes(b"a figure")
+        kept.append(self)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return kept
+
+
+@pytest.fixture
+def drawn(saved, results):
+    """``drawn(item, *overrides)``: the figures of ``dgpbench figure``, read from ``results``."""
+
+    def draw(item: str, *given: str) -> list[Figure]:
+        assert main(["figure", item, *given, f"results_dir={results}"]) == 0
+        return saved
+
+    return draw
+
+
+def panels(figure: Figure) -> dict[str, Axes]:
+    """The axes by their titles, colour bars and empty places left out."""
+    found = [ax for ax in figure.axes if ax.axison and ax.get_label() != "<colorbar>"]
+    assert len({ax.get_title() for ax in found}) == len(found)
+    return {ax.get_title(): ax for ax in found}
+
+
+def lines(ax: Axes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """x and y of each labelled line."""
+    labelled = [line for line in ax.lines if not line.get_label().startswith("_")]
+    assert len({line.get_label() for line in labelled}) == len(labelled)
+    return {line.get_label(): tuple(np.asarray(each, float) for each in line.get_data()) for line in labelled}
+
+
+def line_of(ax: Axes, label: str):
+    (found,) = [line for line in ax.lines if line.get_label() == label]
+    return found
+
+
+def assert_drawn(ax: Axes, expected: dict[str, tuple], rtol: float = 1e-12) -> None:
+    """The labelled lines of the axes are these and no others."""
+    found = lines(ax)
+    assert set(found) == set(expected)
+    for label, (x, y) in expected.items():
+        np.testing.assert_allclose(found[label][0], x, rtol=rtol, err_msg=label)
+        np.testing.assert_allclose(found[label][1], y, rtol=rtol, err_msg=label)
+
+
+# Posteriors -----------------------------------------------------------------------------------------------------------
+
+
+def factor_of(seed: int) -> np.ndarray:
+    """A lower-triangular factor of two GPs in the first layer and one in the second, two inducing outputs each.
+
+    The two GPs of the first layer are independent, as in STAR: their block is zero.
+    """
+    C = np.tril(np.random.default_rng(seed).normal(size=(6, 6)))
+    C[2:4, :2] = 0
+    return C
+
+
+def stored(C: np.ndarray) -> dict[str, np.ndarray]:
+    """The same as ``posterior.npz`` has it."""
+    return {
+        "mean_1": np.zeros((2, 2)),
+        "mean_2": np.zeros((1, 2)),
+        "diagonal_1": np.stack([C[:2, :2], C[2:4, 2:4]]),
+        "diagonal_2": C[None, 4:, 4:],
+        "coupling_2_1": np.stack([C[4:, 2:4], C[4:, :2]]),  # the second GP first: pairs say which is which
+        "pairs_2_1": np.array([[0, 1], [0, 0]]),
+    }
+
+
+def assert_heatmap(ax: Axes, matrix: np.ndarray) -> None:
+    (image,) = ax.images
+    shown = np.ma.filled(image.get_array(), np.nan)
+    zero = matrix == 0
+    np.testing.assert_allclose(shown[~zero], np.log10(np.abs(matrix[~zero])), atol=1e-8)
+    assert np.isnan(shown[zero]).all()
+    low, high = np.log10([np.abs(matrix[~zero]).min(), np.abs(matrix).max()])
+    np.testing.assert_allclose(image.get_clim(), (max(low, high - 8), high), atol=1e-8)
+    assert image.origin == "upper"  # the first row is on top, as a matrix is written
+
+
+def test_heatmaps_show_the_logarithm_of_the_covariance_of_each_method(drawn, results):
+    for seed, method in enumerate(("mf", "star", "fc")):
+        write_toy(results, method=method, dataset="concrete", posterior=stored(factor_of(seed)))
+    (figure,) = drawn("lindinger2020_fig1")
+    shown = panels(figure)
+    assert list(shown) == [f"{method} L3, concrete, split 0" for method in ("MF", "STAR", "FC")]
+    for seed, ax in enumerate(shown.values()):
+        assert_heatmap(ax, factor_of(seed) @ factor_of(seed).T)
+
+
+def test_heatmaps_at_four_layers_show_covariance_and_then_precision(drawn, results):
+    C = factor_of(7)
+    write_toy(results, method="fc", num_layers=4, overrides={"method.width": 3}, posterior=stored(C))
+    (figure,) = drawn("lindinger2020_figs8", "method=fc", "method.num_layers=4", "dataset=boston")
+    first, second = [ax for ax in figure.axes if ax.images]
+    assert_heatmap(first, C @ C.T)
+    precision = np.linalg.inv(C @ C.T)
+    (image,) = second.images
+    np.testing.assert_allclose(np.ma.filled(image.get_array(), np.nan), np.log10(np.abs(precision)), atol=1e-6)
+
+
+def test_a_heatmap_has_lines_between_gps_and_names_each_layer_at_its_middle(drawn, results):
+    write_toy(results, method="fc", dataset="concrete", posterior=stored(factor_of(0)))
+    (figure,) = drawn("lindinger2020_fig1", "method=fc")
+    (ax,) = panels(figure).values()
+    across = sorted(line.get_ydata()[0] for line in ax.lines if line.get_ydata()[0] == line.get_ydata()[1])
+    assert across == [1.5, 3.5]
+    assert [(text.get_text(), place) for text, place in zip(ax.get_xticklabels(), ax.get_xticks(), strict=True)] == [
+        ("1", 1.5),
+        ("2", 4.5),
+    ]
+
+
+def normality_p(values: np.ndarray) -> float:
+    """D'Agostino and Pearson: the squares of the tests of skewness and kurtosis, chi-squared with two degrees."""
+    return float(chi2.sf(skewtest(values).statistic ** 2 + kurtosistest(values).statistic ** 2, 2))
+
+
+def test_normality_shows_the_least_normal_output_and_all_p_values_in_order(drawn, results):
+    samples = np.random.default_rng(3).normal(size=(100, 1, 9))
+    samples[:, 0, 4] = np.exp(0.5 * samples[:, 0, 4]) + 2
+    overrides = {"prediction.num_samples": 100}
+    write_toy(results, method="sghmc", num_layers=1, posterior={"samples_1": samples}, overrides=overrides)
+    (figure,) = drawn("lindinger2020_figs6")
+    histogram, p_values = panels(figure).values()
+    values, p = samples[:, 0, 4], np.sort([normality_p(samples[:, 0, k]) for k in range(9)])
+    assert normality_p(values) == p[0]
+    # Left: ten bins (the root of 100) from the least to the greatest value, and the fitted normal.
+    heights, edges = np.histogram(values, 10, density=True)
+    bars = histogram.containers[0]
+    np.testing.assert_allclose([bar.get_height() for bar in bars], heights)
+    np.testing.assert_allclose([bar.get_x() for bar in bars], edges[:-1])
+    ((label, (grid, density)),) = lines(histogram).items()
+    assert label == f"fitted normal (p = {p[0]:.2g})"
+    np.testing.assert_allclose(density, norm.pdf(grid, values.mean(), values.std(ddof=1)))
+    # Right: sorted p-values, what normal samples would give, and the level 0.05 / 9.
+    shown = lines(p_values)
+    np.testing.assert_allclose(shown["9 inducing outputs"], [np.arange(1, 10), p])
+    np.testing.assert_allclose(
+        shown["expected of normal samples"], [np.arange(1, 10), np.linspace(0.5 / 9, 8.5 / 9, 9)]
+    )
+    np.testing.assert_allclose(shown[f"Bonferroni level 0.006 ({sum(p < 0.05 / 9)} below)"][1], [0.05 / 9] * 2)
+
+
+# Training -------------------------------------------------------------------------------------------------------------
+
+
+def trace_of(seed: int, rows: int = 30) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    iteration = 10 * np.arange(1, rows + 1)
+    return pd.DataFrame(
+        {"iteration": iteration, "seconds": iteration * 0.02 * (1 + seed), "elbo": -50 + rng.normal(size=rows)}
+        | {"validation_tll": rng.normal(size=rows)}
+    )
+
+
+def test_the_elbo_is_drawn_against_seconds_from_each_methods_own_trace(drawn, results):
+    fixed = {"training.batch_size": 1030, "training.early_stopping": False}
+    traces = {"fc": trace_of(0), "fc_mc": trace_of(1)}
+    for (method, trace), steps in zip(traces.items(), (750, 1500), strict=True):
+        overrides = {"training.max_iterations": steps, **fixed}
+        write_toy(results, method=method, dataset="concrete", trace=trace, overrides=overrides)
+    (figure,) = drawn("lindinger2020_fig2")
+    ax = panels(figure)["concrete"]
+    names = {"FC L3": traces["fc"], "FC-MC L3": traces["fc_mc"]}
+    assert_drawn(ax, {name: (trace["seconds"], trace["elbo"]) for name, trace in names.items()})
+    assert ax.get_xlabel() == "training time (s)"
+    assert to_hex(line_of(ax, "FC-MC L3").get_color()) == COLOURS["fc_mc"].lower()
+
+
+def test_the_first_plunge_is_left_out_of_the_view_and_nothing_else(drawn, results):
+    elbo = np.concatenate([[-4e4, -3e4], np.linspace(-120, -100, 48)])
+    trace = trace_of(0, 50).assign(elbo=elbo)
+    overrides = {"training.max_iterations": 750, "training.batch_size": 1030, "training.early_stopping": False}
+    write_toy(results, method="fc", dataset="concrete", trace=trace, overrides=overrides)
+    (figure,) = drawn("lindinger2020_fig2", "method=fc")
+    low, high = np.quantile(elbo, 0.1), elbo.max()
+    expected = low - 0.2 * (high - low), high + 0.1 * (high - low)
+    np.testing.assert_allclose(panels(figure)["concrete"].get_ylim(), expected)
+
+
+def test_training_curves_draw_each_quantity_against_iterations(drawn, results):
+    trace = trace_of(2).assign(test_tll=np.linspace(-3, -2, 30), test_rmse=np.linspace(9, 3, 30))
+    trace.loc[::2, "validation_tll"] = np.nan  # taken at every second recorded iteration
+    write_toy(results, method="mf", protocol="jain2021", trace=trace)
+    (figure,) = drawn("jain2021_fig11", "method=mf")
+    shown = {ax.get_ylabel().split(" (")[0]: ax for ax in figure.axes if ax.axison}
+    assert list(shown) == ["ELBO", "test TLL", "test RMSE", "held-out TLL"]
+    columns = {"ELBO": "elbo", "test TLL": "test_tll", "test RMSE": "test_rmse", "held-out TLL": "validation_tll"}
+    for quantity, ax in shown.items():
+        kept = trace.dropna(subset=columns[quantity])
+        assert_drawn(ax, {"MF L3": (kept["iteration"], kept[columns[quantity]])})
+
+
+def test_boxes_are_quartiles_of_the_final_elbos_over_splits(drawn, results):
+    rng, ends = np.random.default_rng(5), {}
+    for place, method in enumerate(("mf", "star")):
+        ends[method] = []
+        for split in range(10):
+            elbo = rng.normal(-500 + 100 * place, 30, 20)
+            elbo[:18] += 1e4 * rng.random(18)  # the largest values are not the last
+            ends[method].append(elbo[18:].mean())  # of the last tenth of 20 rows
+            write_toy(results, method=method, split=split, trace=toy_trace(0.0, 20).assign(elbo=elbo))
+    (figure,) = drawn("lindinger2020_figs5", "dataset=boston")
+    ax = panels(figure)["boston"]
+    for patch, method in zip(ax.patches, ("mf", "star"), strict=True):
+        heights = patch.get_path().vertices[:, 1]
+        quartiles = np.percentile(ends[method], [25, 75])
+        np.testing.assert_allclose([heights.min(), heights.max()], quartiles)
+        assert to_hex(patch.get_facecolor()) == COLOURS[method].lower()
+    medians = [line.get_ydata()[0] for line in ax.lines if line.get_color() == "black" and len(line.get_xdata()) == 2]
+    for method in ends:
+        assert any(np.isclose(np.median(ends[method]), medians))
+    # Whiskers reach the last value within one and a half box heights; each caps at one of ours.
+    reach = {round(float(y), 6) for line in ax.lines for y in line.get_ydata()}
+    for values in ends.values():
+        low, high = np.percentile(values, [25, 75])
+        inside = [each for each in values if low - 1.5 * (high - low) <= each <= high + 1.5 * (high - low)]
+        assert {round(min(inside), 6), round(max(inside), 6)} <= reach
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["MF L3\nn = 10", "STAR L3\nn = 10"]
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_scores_are_drawn_against_seconds_along_the_trace_or_else_at_the_end(drawn, results, traced):
+    trace = trace_of(1)
+    if traced:
+        trace = trace.assign(test_rmse=np.linspace(9, 3, 30), test_tll=np.linspace(-3, -2, 30))
+    seconds = {"tracing": 5.0, "training": 40.0, "prediction": 7.0, "total": 52.0}
+    identity = {"task": "fixed", "dataset": "year", "method": "mf", "protocol": "hernandez2018"}
+    overrides = {"training.num_samples": 10}
+    write_toy(
+        results, {"rmse": 3.5, "tll": -2.25}, trace=trace, overrides=overrides, record={"seconds": seconds}, **identity
+    )
+    (figure,) = drawn("hernandez2018_fig531", "method=mf")
+    for ax, metric, at_end in zip(figure.axes, ("rmse", "tll"), (3.5, -2.25), strict=True):
+        expected = (trace["seconds"], trace[f"test_{metric}"]) if traced else ([40.0], [at_end])
+        assert_drawn(ax, {"MF R10 L3": expected})
+        assert ax.get_xscale() == "log"
+        assert {"rmse": "RMSE", "tll": "test log-likelihood"}[metric] in ax.get_ylabel()
+
+
+# Time of a step -------------------------------------------------------------------------------------------------------
+
+FIG4 = {"training.max_iterations": 2000, "training.early_stopping": False}
+
+
+def test_the_time_of_a_step_is_drawn_against_m_with_the_slope_of_theory(drawn, results):
+    seconds = {"star": [1.0, 3.0, 14.0, 60.0], "sgp": []}["star"]
+    for M, training in zip((32, 64, 128, 256), seconds, strict=True):
+        record = {"seconds": {"tracing": 50.0, "training": training, "prediction": 1.0, "total": 99.0}}
+        overrides = {"method.num_inducing": M, **FIG4}
+        write_toy(results, method="star", dataset="protein", overrides=overrides, record=record | {"iterations": 2000})
+    (figure,) = drawn("lindinger2020_fig4", "method=star")
+    ax = panels(figure)["against M"]
+    steps = np.array(seconds) / 2000
+    measured, theory = ax.lines[:2]
+    np.testing.assert_allclose(measured.get_data(), [[32, 64, 128, 256], steps])
+    # The quadratic forms of a step cost M^2: a line of slope two through the largest size.
+    np.testing.assert_allclose(theory.get_data(), [[32, 64, 128, 256], steps[-1] / np.array([64, 16, 4, 1])])
+    assert measured.get_label() == "STAR (slope 2)"
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["32", "64", "128", "256"]
+
+
+def test_tables_of_timings_are_drawn_along_each_size_with_the_others_at_their_usual_value(drawn, results):
+    rows = [("mf", M, 3, 5, M / 16) for M in (64, 128, 256)]
+    rows += [("mf", 128, L, 5, 2.0 * L) for L in (2, 5)] + [("mf", 128, 3, tau, 1.0 * tau) for tau in (2, 8)]
+    folder = results / "benchmarks"
+    folder.mkdir(parents=True)
+    pd.DataFrame(rows, columns=["method", "M", "L", "tau", "ms_per_step"]).to_csv(folder / "a.csv", index=False)
+    (figure,) = drawn("lindinger2020_figs7")
+    shown = panels(figure)
+    expected = {
+        "M": ([64, 128, 256], [0.004, 0.008, 0.016], 2),
+        "L": ([2, 3, 5], [0.004, 0.008, 0.010], 1),
+        "tau": ([2, 5, 8], [0.002, 0.008, 0.008], 1),
+    }
+    assert list(shown) == [f"against {size}" for size in expected]
+    for size, (x, y, slope) in expected.items():
+        measured, theory = shown[f"against {size}"].lines[:2]
+        np.testing.assert_allclose(measured.get_data(), [x, y])
+        np.testing.assert_allclose(theory.get_data(), [x, y[-1] * (np.array(x) / x[-1]) ** slope])
+
+
+@pytest.mark.parametrize(
+    ("method", "slopes"),
+    [("mf", (2, 1, 1)), ("star", (2, 2, 1)), ("fc", (2, 2, 2)), ("fc_mc", (2, 2, 2)), ("sgp", (None,) * 3)],
+)
+def test_slopes_of_theory_count_the_covariance_blocks(method, slopes):
+    # A step costs N M^2 for each block: mean field has tau L of them, STAR's stripes tau L^2, a full matrix (tau L)^2.
+    from dgpbench.report.scaling import along
+
+    bench = pd.DataFrame([(method, 128, 3, 5, 1.0)], columns=["method", "M", "L", "tau", "ms_per_step"])
+    found = [along(bench, size)["exponent"].iloc[0] for size in ("M", "L", "tau")]
+    assert [None if np.isnan(each) else each for each in found] == list(slopes)
+
+
+# Predictions ----------------------------------------------------------------------------------------------------------
+
+
+def running_median(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Medians of y over windows of a tenth of the rows, an odd number of them, in the order of x."""
+    order = np.argsort(x)
+    x, y = x[order], y[order]
+    half = round(len(x) / 10) // 2
+    places = range(half, len(x) - half)
+    return x[half : len(x) - half], np.array([np.median(y[k - half : k + half + 1]) for k in places])
+
+
+def calibration_points(seed: int, rows: int = 60) -> pd.DataFrame:
+    """Rows whose error, variance, distance and PIT have nothing to do with one another."""
+    rng = np.random.default_rng(seed)
+    values = {"y": rng.normal(size=rows), "mean": rng.normal(size=rows), "variance": rng.gamma(2.0, size=rows)}
+    values |= {
+        "distance": rng.gamma(2.0, size=rows),
+        "pit": rng.beta(0.5, 2.0, rows),
+        "log_density": rng.normal(size=rows),
+    }
+    return pd.DataFrame({"row": np.arange(rows)} | values)
+
+
+@pytest.fixture
+def splits_of_star(results) -> pd.DataFrame:
+    """Two splits of STAR on kin8nm: their rows together."""
+    parts = [calibration_points(split) for split in range(2)]
+    for split, part in enumerate(parts):
+        write_toy(results, task="extrapolation", dataset="kin8nm", split=split, points=part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_the_calibration_study_draws_running_medians_over_all_splits(drawn, splits_of_star):
+    (figure,) = drawn("lindinger2020_fig3", "method=star", "split=range(2)")
+    by_distance, by_variance = figure.axes
+    rows = splits_of_star
+    expected = running_median(rows["distance"].to_numpy(), rows["variance"].to_numpy())
+    assert_drawn(by_distance, {"STAR L3": expected})
+    # The median of a squared standard normal is the squared upper quartile of a normal, 0.6745^2 = 0.455.
+    squared = (rows["y"] - rows["mean"]).to_numpy() ** 2 / norm.ppf(0.75) ** 2
+    x, y = running_median(rows["variance"].to_numpy(), squared)
+    assert_drawn(by_variance, {"STAR L3": (x, y), "y = x": ([x[0], x[-1]], [x[0], x[-1]])}, rtol=1e-9)
+
+
+def test_the_pit_histogram_and_the_reliability_diagram_of_all_splits(splits_of_star, results):
+    item = items.load("lindinger2020_fig3", ["method=star", "split=range(2)", f"results_dir={results}"])
+    figure = render.figures(replace(item, figure="reliability"), collect(results))["reliability"]
+    histogram, diagram = figure.axes
+    pit = splits_of_star["pit"].to_numpy()
+    stairs, band = [patch for patch in histogram.patches if hasattr(patch, "get_data")], histogram.patches[0]
+    heights, edges, _ = stairs[0].get_data()
+    counts = [sum((pit >= low) & (pit < low + 0.1)) for low in np.arange(10) / 10]
+    np.testing.assert_allclose(heights, np.array(counts) / len(pit) * 10)
+    np.testing.assert_allclose(edges, np.arange(11) / 10, atol=1e-12)
+    # A bin's count is Binomial(n, 1/10): in units of its mean, its deviation is sqrt(n 0.1 0.9) / (0.1 n).
+    deviation = np.sqrt(len(pit) * 0.1 * 0.9) / (0.1 * len(pit))
+    y = band.get_extents().transformed(histogram.transData.inverted())
+    np.testing.assert_allclose([y.y0, y.y1], [max(0, 1 - 2 * deviation), 1 + 2 * deviation], atol=1e-9)
+    levels = np.arange(1, 20) / 20
+    inside = [np.mean((pit >= 0.5 - p / 2) & (pit <= 0.5 + p / 2)) for p in levels]
+    assert_drawn(diagram, {"STAR L3": (levels, inside), "calibrated": ([0, 1], [0, 1])})
+    assert "nominal" in diagram.get_xlabel()
+    assert "observed" in diagram.get_ylabel()
+
+
+def synthetic_run(results: Path, posterior: dict[str, np.ndarray], **identity) -> pd.DataFrame:
+    """A run on the synthetic data set bimodal whose record names the data that it was run on; its points with x."""
+    from dgpbench.config import describe
+    from dgpbench.datasets import registry
+
+    table = registry.load(describe("dataset", "bimodal"))
+    rows = np.array([17, 3, 250, 101])
+    points = toy_points(np.array([-1.0, -2.0, -3.0, -4.0]), 4).assign(row=rows)
+    given = {"dataset": "bimodal", "protocol": "hernandez2018", "method": "mf"} | identity
+    directory = write_toy(results, points=points, posterior=posterior, **given)
+    record = json.loads((directory / "record.json").read_text())
+    record["data"]["digest_xy"] = table.digest_xy
+    (directory / "record.json").write_text(json.dumps(record))
+    return points.assign(x=np.asarray(table.X)[rows, 0])
+
+
+def test_draws_of_the_predictive_distribution_lie_over_the_test_data(drawn, results):
+    samples = np.arange(6.0).reshape(2, 3)
+    points = synthetic_run(results, {"grid_x": np.array([-1.0, 0.0, 2.0]), "grid_samples": samples})
+    (figure,) = drawn("hernandez2018_fig521", "method=mf")
+    (ax,) = panels(figure).values()
+    draws, data = ax.collections
+    assert draws.get_label().startswith("sample ")
+    np.testing.assert_allclose(draws.get_offsets(), np.column_stack([[-1, 0, 2, -1, 0, 2], samples.ravel()]))
+    np.testing.assert_allclose(data.get_offsets(), points[["x", "y"]])
+
+
+def test_without_draws_the_band_is_two_deviations_around_the_mean(drawn, results):
+    points = synthetic_run(results, {"mean_1": np.zeros((1, 2))})
+    (figure,) = drawn("hernandez2018_fig521", "method=mf")
+    (ax,) = panels(figure).values()
+    ordered = points.sort_values("x")
+    assert_drawn(ax, {"predicted mean": (ordered["x"], ordered["mean"])})
+    band, dots = ax.collections
+    corners = {tuple(each) for each in np.round(band.get_paths()[0].vertices, 9)}
+    for sign in (-2, 2):
+        edge = ordered["mean"] + sign * np.sqrt(ordered["variance"])
+        assert {tuple(each) for each in np.round(np.column_stack([ordered["x"], edge]), 9)} <= corners
+    np.testing.assert_allclose(dots.get_offsets(), points[["x", "y"]])
+    np.testing.assert_allclose(dots.get_array(), points["log_density"])
+
+
+def test_a_predictive_density_is_drawn_with_inputs_across_and_outputs_up(drawn, results):
+    grid_x, grid_y = np.array([0.0, 1.0, 2.0]), np.array([-5.0, 5.0])
+    density = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # [inputs, outputs]
+    posterior = {"grid_x": grid_x, "grid_y": grid_y, "grid_density": density}
+    write_toy(results, dataset="step", protocol="hernandez2018", method="aep", num_layers=2, posterior=posterior)
+    (figure,) = drawn("hernandez2018_fig433", "method=aep")
+    (ax,) = panels(figure).values()
+    (mesh,) = ax.collections
+    np.testing.assert_array_equal(np.reshape(mesh.get_array(), (2, 3)), density.T)
+    corners = mesh.get_coordinates()
+    np.testing.assert_allclose((corners[0, :-1, 0] + corners[0, 1:, 0]) / 2, grid_x)
+    np.testing.assert_allclose((corners[:-1, 0, 1] + corners[1:, 0, 1]) / 2, grid_y)
+
+
+# Scores ---------------------------------------------------------------------------------------------------------------
+
+
+def error_bars(ax: Axes) -> list[tuple[float, float, float, float]]:
+    """x, y, and both ends of the horizontal bar of each dot."""
+    found = []
+    for container in ax.containers:
+        assert isinstance(container, ErrorbarContainer)
+        data, _, (bars,) = container
+        for (x, y), segment in zip(np.column_stack(data.get_data()), bars.get_segments(), strict=True):
+            assert segment[0, 1] == segment[1, 1] == y
+            found.append((x, y, segment[0, 0], segment[1, 0]))
+    return found
+
+
+def test_score_dots_are_means_with_one_standard_error_either_side(drawn, results):
+    rng = np.random.default_rng(8)
+    wanted = {}
+    for method, layers in (("sgp", 1), ("mf", 2), ("mf", 3)):
+        wanted[method, layers] = values = rng.gamma(2.0, 1.0, 10) - 4
+        for split, value in enumerate(values):
+            write_toy(results, {"tll": value}, method=method, num_layers=layers, split=split)
+    (_, ax), *_ = panels(drawn("lindinger2020_table1", "dataset=boston", "method=sgp,mf")[0]).items()
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ["SGP L1", "MF L2", "MF L3"]
+    dots = error_bars(ax)
+    for place, values in enumerate(wanted.values()):
+        x, y, low, high = dots[place]
+        error = values.std(ddof=1) / np.sqrt(10)
+        assert y == place
+        np.testing.assert_allclose([x, low, high], [values.mean(), values.mean() - error, values.mean() + error])
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first method is on top
+    assert "test log-likelihood" in ax.get_xlabel()
+
+
+def test_an_incomplete_mean_is_hollow_and_says_its_count(drawn, results):
+    for split, value in enumerate((-2.0, -3.0, -2.2)):
+        write_toy(results, {"tll": value}, split=split)
+        write_toy(results, {"tll": value}, split=split, num_layers=2)
+    write_toy(results, {"tll": -1.0}, split=3, num_layers=2)
+    figure = drawn("lindinger2020_table1", "dataset=boston", "method=star", "split=range(4)")[0]
+    (ax,) = panels(figure).values()
+    faces = [to_hex(container[0].get_markerfacecolor()) for container in ax.containers]
+    assert faces == [COLOURS["star"].lower(), "#ffffff"]
+    assert [text.get_text() for text in ax.texts] == ["3/4"]
+    assert ax.texts[0].xy == pytest.approx((-2.4, 1))
+
+
+def test_direct_comparisons_have_a_line_where_neither_side_is_better(drawn, results):
+    for split in range(2):
+        identity = {"task": "extrapolation", "split": split}
+        wins = np.where(np.arange(20) < 12 + split, 1.0, -1.0)
+        write_toy(results, method="star", points=toy_points(wins, seed=split), **identity)
+        write_toy(results, method="mf", points=toy_points(0.0, seed=split), **identity)
+    (figure,) = drawn("lindinger2020_table2", "dataset=boston", "method=star,mf", "split=range(2)")
+    (ax,) = panels(figure).values()
+    ((x, _, low, high),) = error_bars(ax)
+    np.testing.assert_allclose([x, low, high], [0.625, 0.6, 0.65])  # of 0.60 and 0.65: mean and half the distance
+    (line,) = [line for line in ax.lines if line.get_linestyle() == "--"]
+    np.testing.assert_allclose(line.get_xdata(), 0.5)
+
+
+# Ranks ----------------------------------------------------------------------------------------------------------------
+
+# tll of sgp, mf L2 and mf L3 on two splits of each of three data sets. Means over splits rank mf L3, mf L2, sgp on the
+# first two data sets and mf L2, mf L3, sgp on the third.
+RANKED = {
+    "boston": [(-3.0, -2.5, -2.0), (-3.1, -2.6, -2.1)],
+    "energy": [(-3.0, -2.9, -2.0), (-2.5, -2.0, -2.2)],
+    "concrete": [(-3.0, -2.0, -2.4), (-3.0, -2.0, -1.9)],
+}
+
+
+@pytest.fixture
+def ranked(drawn, results) -> list[Figure]:
+    for dataset, splits in RANKED.items():
+        for split, scores in enumerate(splits):
+            for (method, layers), score in zip((("sgp", 1), ("mf", 2), ("mf", 3)), scores, strict=True):
+                write_toy(results, {"tll": score}, method=method, num_layers=layers, dataset=dataset, split=split)
+    return drawn("lindinger2020_table1", "dataset=boston,energy,concrete", "method=sgp,mf", "split=range(2)")
+
+
+def test_the_critical_difference_diagram_shows_mean_ranks_over_data_sets(ranked):
+    _, figure, _ = ranked
+    (ax,) = figure.axes
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose([dot.get_xdata()[0] for dot in dots], [4 / 3, 5 / 3, 3])
+    texts = [text.get_text() for text in ax.texts]
+    assert texts[:3] == ["MF L3 (1.33)", "MF L2 (1.67)", "SGP L1 (3.00)"]
+    # Demsar's Table 5 has q = 2.343 for three methods at 0.05; the difference is q sqrt(k (k + 1) / (6 N)).
+    difference = 2.343 * np.sqrt(3 * 4 / (6 * 3))
+    (ruler,) = [line for line in ax.lines if line.get_marker() == "|"]
+    assert np.ptp(ruler.get_xdata()) == pytest.approx(difference, abs=1e-3)
+    assert f"CD = {difference:.2f}" in texts
+    # 3 - 4/3 is less than 1.913: one bar joins all three, and reaches a little beyond both ends.
+    bars = [line for line in ax.lines if line.get_linewidth() == 3.5]
+    assert [tuple(bar.get_xdata()) for bar in bars] == [pytest.approx((4 / 3 - 0.04, 3 + 0.04))]
+    assert "over 3 data sets" in ax.get_xlabel()
+
+
+def test_the_probability_of_improvement_is_the_share_of_splits_won(ranked):
+    *_, figure = ranked
+    (ax,) = figure.axes
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ["MF L3 beats SGP L1", "MF L3 beats MF L2"]  # from below: the worst method is lowest
+    dots = error_bars(ax)
+    assert dots[0] == (1.0, 0.0, 1.0, 1.0)
+    # MF L3 beats MF L2 on 2 of 2, 1 of 2 and 1 of 2 splits. Drawn anew, the wins are 2 + Binomial(4, 1/2) of 6.
+    assert dots[1][0] == pytest.approx(4 / 6)
+    assert binom.cdf(0, 4, 0.5) > 0.05  # so that the 95 % interval reaches both ends
+    np.testing.assert_allclose(dots[1][1:], [1.0, 2 / 6, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("won", "expected"),
+    [
+        # Wins drawn anew are Binomial(8, 1/2) of 8: 0.4 % at most none, 3.5 % at most one, so 2.5 % lies at one.
+        ((2, 2), (1 / 2, 1 / 8, 7 / 8)),
+        # They are 4 + Binomial(4, 3/4) of 8: 0.4 % at most four, 5.1 % at most five, so 2.5 % lies at five.
+        ((4, 3), (7 / 8, 5 / 8, 1.0)),
+    ],
+)
+def test_the_interval_of_an_improvement_is_that_of_the_binomial(drawn, results, won, expected):
+    for dataset, count in zip(("boston", "energy"), won, strict=True):
+        for split in range(4):
+            write_toy(results, {"tll": -2.0}, method="mf", num_layers=2, dataset=dataset, split=split)
+            other = {"tll": -1.9 if split < count else -2.1}
+            write_toy(results, other, method="mf", num_layers=3, dataset=dataset, split=split)
+    *_, figure = drawn("lindinger2020_table1", "dataset=boston,energy", "method=mf", "split=range(4)")
+    ((x, _, low, high),) = error_bars(figure.axes[0])
+    (name,) = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert (x, low, high) == pytest.approx(expected)
+    assert name == ("MF L2 beats MF L3" if won == (2, 2) else "MF L3 beats MF L2")  # a tie keeps the table's order
+
+
+# One run --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_picture_of_a_run_shows_its_own_points_and_trace(saved, results):
+    points, trace = calibration_points(1, 40), trace_of(4)
+    trace.loc[::2, "validation_tll"] = np.nan
+    trace.loc[3, "elbo"] = np.nan
+    scores = {"tll": -2.4321, "rmse": 3.0, "crps": 0.5, "coverage_95": 0.875}
+    save_run_figure(write_toy(results, scores, points=points, trace=trace))
+    (figure,) = saved
+    observed, histogram, training, validation = figure.axes
+    # Predicted against observed, in the order of y, with two deviations either side.
+    ordered = points.sort_values("y")
+    data, _, (bars,) = observed.containers[0]
+    np.testing.assert_allclose(data.get_data(orig=False), [ordered["y"], ordered["mean"]])
+    reach = 2 * np.sqrt(ordered["variance"])
+    ends = [segment[:, 1] for segment in bars.get_segments()]
+    np.testing.assert_allclose(ends, np.column_stack([ordered["mean"] - reach, ordered["mean"] + reach]))
+    (diagonal,) = [line for line in observed.lines if hasattr(line, "get_slope")]
+    assert diagonal.get_slope() == 1
+    assert diagonal.get_xy1()[0] == diagonal.get_xy1()[1]
+    # Ten bins of the PIT, and the central 95 % of Binomial(40, 1/10) as a density.
+    counts = [sum((points["pit"] >= low) & (points["pit"] < low + 0.1)) for low in np.arange(10) / 10]
+    np.testing.assert_allclose([bar.get_height() for bar in histogram.containers[0]], np.array(counts) / 4)
+    (band,) = [patch for patch in histogram.patches if patch.get_label().startswith("95 %")]
+    box = band.get_extents().transformed(histogram.transData.inverted())
+    cumulative = binom.cdf(np.arange(41), 40, 0.1)
+    low, high = (int(np.argmax(cumulative >= p)) for p in (0.025, 0.975))
+    np.testing.assert_allclose([box.y0, box.y1], [low / 4, high / 4], atol=1e-9)
+    # The trace, without what is not finite; held-out rows on the other axis.
+    finite, held = trace.dropna(subset="elbo"), trace.dropna(subset="validation_tll")
+    np.testing.assert_allclose(training.lines[0].get_data(), [finite["iteration"], finite["elbo"]])
+    np.testing.assert_allclose(validation.lines[0].get_data(), [held["iteration"], held["validation_tll"]])
+    low, high = np.quantile(finite["elbo"], 0.05), finite["elbo"].max()
+    margin = 0.08 * (high - low)
+    np.testing.assert_allclose(training.get_ylim(), [low - margin, high + margin])
+    title = figure.get_suptitle()
+    assert "TLL -2.432 nats,  RMSE 3 units of y,  CRPS 0.5 units of y,  95 % coverage 87.5%" in title
+    assert title.startswith("star (L = 3) on boston, interpolation, split 0, seed 0; lindinger2020-paper")

@@ -1,0 +1,183 @@
+"""The numbers of the HTML report, read from the page that ``dgpbench report`` writes and computed again here."""
+
+import math
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pages import Seen, cells_in
+from scipy.stats import binom, chi2
+from toys import spread_over, write_toy
+
+from dgpbench.cli import main
+from dgpbench.report import items, sections
+from dgpbench.report.collect import collect
+from dgpbench.report.grids import Grid
+
+TLL = {("sgp", 1): (-2.0, -3.5, -3.1), ("mf", 2): (-2.2, -2.1, -2.9), ("star", 3): (-1.0, -1.5, -2.75)}
+
+
+def page_of(results: Path) -> dict[str, list[list[Seen]]]:
+    """The tables of the report."""
+    output = results.parent / "report.html"
+    assert main(["report", str(results), "--output", str(output)]) == 0
+    return cells_in(output.read_text())
+
+
+def row_of(rows: list[list[Seen]], **wanted: str) -> dict[str, Seen]:
+    """The one row with these texts, by heading."""
+    heading, *rest = ([cell.text for cell in rows[0]], *rows[1:])
+    found = [dict(zip(heading, row, strict=True)) for row in rest]
+    (only,) = [row for row in found if all(row[key].text == text for key, text in wanted.items())]
+    return only
+
+
+def mean_and_error(values) -> tuple[float, float]:
+    mean = sum(values) / len(values)
+    return mean, math.sqrt(sum((each - mean) ** 2 for each in values) / (len(values) - 1) / len(values))
+
+
+@pytest.fixture
+def three_methods(results) -> Path:
+    for (method, layers), scores in TLL.items():
+        for split, score in enumerate(scores):
+            seconds = {"tracing": 50.0, "training": 10.0 * (split + 1) ** 2, "prediction": 1.0, "total": 200.0 + split}
+            given = {"tll": score, "rmse": 3 + 0.01 * split}
+            write_toy(results, given, method=method, num_layers=layers, split=split, record={"seconds": seconds})
+    return results
+
+
+def test_the_overview_has_the_mean_and_standard_error_of_every_group_of_runs(three_methods):
+    rows = page_of(three_methods)["interpolation, protocol lindinger2020, budget paper"]
+    for (method, _), scores in TLL.items():
+        row = row_of(rows, **{"data set": "boston", "method": method})
+        mean, error = mean_and_error(scores)
+        assert row["tll"].text == f"{mean:.3f} ({error:.3f})"
+        assert float(row["tll"].order) == pytest.approx(mean)
+        assert row["rmse"].text == "3.010 (0.006)"  # of 3.00, 3.01 and 3.02: 0.01 / sqrt(3)
+        assert row["done"].text == "3/3"
+        assert row["training s"].text == "46.7"  # of 10, 40 and 90, without tracing
+
+
+def test_the_overview_gives_no_mean_where_a_run_failed_or_lacks_the_score(three_methods):
+    write_toy(three_methods, {"rmse": 4.0, "tll": -9.0}, status="diverged", method="sgp", num_layers=1, split=3)
+    write_toy(three_methods, {"rmse": 4.0}, method="mf", num_layers=2, split=3)  # made before there was this score
+    rows = page_of(three_methods)["interpolation, protocol lindinger2020, budget paper"]
+    failed, lacking = row_of(rows, method="sgp"), row_of(rows, method="mf")
+    assert (failed["done"].text, failed["tll"].text, failed["rmse"].text) == ("3/4", "3/4", "3/4")
+    assert (lacking["done"].text, lacking["tll"].text) == ("4/4", "3/4")
+    mean, error = mean_and_error([3.0, 3.01, 3.02, 4.0])
+    assert lacking["rmse"].text == f"{mean:.3f} ({error:.3f})"
+
+
+def test_a_table_and_its_comparison_say_the_same_of_ten_splits(results):
+    printed, ours, error = -2.43, -2.31, 0.12
+    for split, value in enumerate(spread_over(ours, error, 10)):
+        write_toy(results, {"tll": value}, split=split)
+    found = page_of(results)
+    cell = row_of(found["tll"], **{"data set": "boston"})["star L3"]
+    assert cell.text == "-2.31 (0.12)"
+    assert float(cell.order) == pytest.approx(ours)
+    row = row_of(found["Ours and published"], **{"data set": "boston", "method": "star L3"})
+    shown = {name: cell.text for name, cell in row.items()}
+    assert shown["ours"] == "-2.31 (0.12)"
+    assert shown["published"] == "-2.43 (0.05)"
+    assert shown["difference"] == "0.12"
+    assert shown["in s.e."] == f"{(ours - printed) / math.hypot(error, 0.05):.1f}"  # 0.12 / 0.13: 0.9
+    assert shown["verdict"] == "within"
+
+
+def test_the_list_of_runs_has_each_runs_whole_time(three_methods):
+    rows = page_of(three_methods)["run-list"]
+    for split in range(3):
+        row = row_of(rows, method="mf", split=str(split))
+        assert (row["seconds"].text, row["status"].text) == (f"{200 + split:.1f}", "done")
+
+
+# Statistics -----------------------------------------------------------------------------------------------------------
+
+
+def statistics_of(results: Path, *given: str) -> dict[str, Grid]:
+    """The grids of Table 1, narrowed, by their captions."""
+    narrowed = [*given, f"results_dir={results}"]
+    frame = sections.with_groups(collect(results))
+    section = sections.item_section(items.load("lindinger2020_table1", narrowed), narrowed, frame)
+    return {grid.caption: grid for grid in section.grids}
+
+
+def texts(grid: Grid) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in grid.rows]
+
+
+def write_scores(results: Path, table: dict[str, list[tuple[float, ...]]], methods) -> None:
+    """tll by data set, split and method."""
+    for dataset, splits in table.items():
+        for split, scores in enumerate(splits):
+            for (method, layers), score in zip(methods, scores, strict=True):
+                write_toy(results, {"tll": score}, method=method, num_layers=layers, dataset=dataset, split=split)
+
+
+def test_ranks_are_of_means_over_splits_and_friedmans_test_is_over_data_sets(results):
+    table = {  # sgp, mf L2, mf L3; the single splits of energy would rank otherwise than their means
+        "boston": [(-3.0, -2.5, -2.0), (-3.1, -2.6, -2.1)],
+        "energy": [(-3.0, -2.9, -2.0), (-2.5, -2.0, -2.2)],
+        "concrete": [(-3.0, -2.0, -2.4), (-3.0, -2.0, -1.9)],
+    }
+    write_scores(results, table, (("sgp", 1), ("mf", 2), ("mf", 3)))
+    found = statistics_of(results, "dataset=boston,energy,concrete", "method=sgp,mf", "split=range(2)")
+    ranks = found["Mean ranks, tll (1 is best)"]
+    assert texts(ranks) == [["MF L3", "1.33"], ["MF L2", "1.67"], ["SGP L1", "3.00"]]
+    # 12 / (N k (k + 1)) times the sum of squared rank sums 4, 5, 9, less 3 N (k + 1); chi-squared with k - 1 degrees.
+    statistic = 12 / (3 * 3 * 4) * (4**2 + 5**2 + 9**2) - 3 * 3 * 4
+    difference = 2.343 * math.sqrt(3 * 4 / (6 * 3))  # q of Demsar's Table 5
+    (note,) = ranks.notes
+    assert (
+        f"over 3 data sets (means over splits): chi-squared {statistic:.2f}, p = {chi2.sf(statistic, 2):.2g}." in note
+    )
+    assert f"further apart than {difference:.2f} differ at level 0.05" in note
+    improvement = found["Probability of improvement, tll"]
+    # MF L3 has the larger density on 2 of 2, 1 of 2 and 1 of 2 splits; drawn anew, on 2 + Binomial(4, 1/2) of 6.
+    assert binom.cdf(0, 4, 0.5) > 0.05
+    assert texts(improvement) == [
+        ["MF L3", "MF L2", "0.67", "0.33", "1.00"],
+        ["MF L3", "SGP L1", "1.00", "1.00", "1.00"],
+    ]
+
+
+def signed_rank_p(differences: np.ndarray) -> float:
+    """Two-sided p-value of the signed-rank sum, over all 2^n signs."""
+    ranks = np.argsort(np.argsort(np.abs(differences))) + 1
+    half = ranks.sum() / 2
+    seen = abs(ranks[differences > 0].sum() - half)
+    signs = np.array(list(product((0, 1), repeat=len(ranks))))
+    return float(np.mean(np.abs(signs @ ranks - half) >= seen))
+
+
+def test_pairs_are_tested_by_signed_ranks_over_eight_data_sets(results):
+    names = items.load("lindinger2020_table1").sweeps[0].values["dataset"]
+    gains = np.array([0.15, 0.2, -0.1, 0.4, 0.5, 0.6, 0.7, -0.05])  # of mf L3 over mf L2
+    write_scores(results, {name: [(-3.0, -3.0 + gain)] for name, gain in zip(names, gains, strict=True)},
+                 (("mf", 2), ("mf", 3)))  # fmt: skip
+    pairs = statistics_of(results, "method=mf", "split=0")["Pairs, tll"]
+    p = signed_rank_p(gains)
+    assert p == 10 / 256  # ranks 1 and 2 are lost: five of the 256 sums of ranks are 3 or less, and five as large
+    # A loss is a density with its sign turned: mf L2's less mf L3's is the gain.
+    assert texts(pairs) == [["MF L2", "MF L3", f"{np.median(gains):.3f}", f"{p:.3f}", f"{p:.3f}", "differ"]]
+
+
+def test_holms_correction_multiplies_the_least_p_value_by_the_number_of_pairs(results):
+    names = items.load("lindinger2020_table1").sweeps[0].values["dataset"][:6]
+    steps = np.arange(1, 7) / 10
+    scores = np.column_stack(
+        [-4 + 0 * steps, -4 + steps, -4 + steps + np.array([0.01, -0.02, 0.03, -0.04, 0.05, -0.06])]
+    )
+    write_scores(results, {name: [tuple(row)] for name, row in zip(names, scores, strict=True)},
+                 (("sgp", 1), ("mf", 2), ("mf", 3)))  # fmt: skip
+    rows = texts(statistics_of(results, f"dataset={','.join(names)}", "method=sgp,mf", "split=0")["Pairs, tll"])
+    p = [signed_rank_p(scores[:, b] - scores[:, a]) for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert p[:2] == [2 / 64, 2 / 64]
+    holm = [3 * 2 / 64, 3 * 2 / 64, max(6 / 64, p[2])]  # the second is no less than the first; the last by one
+    assert [row[3:] for row in rows] == [
+        [f"{a:.3f}", f"{b:.3f}", "do not differ"] for a, b in zip(p, holm, strict=True)
+    ]

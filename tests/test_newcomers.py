@@ -1,0 +1,219 @@
+"""What a new user met and should not have: names, refusals, digits and paths, through the command line."""
+
+import contextlib
+import io
+import json
+import re
+
+import door
+import numpy as np
+import pytest
+
+QUICK = ("budget=smoke", "training.max_iterations=2", "method.num_inducing=4", "prediction.num_samples=2")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """The overrides of a data set of 40 rows whose target is small: its scores need more than four decimals."""
+    draws = np.random.default_rng(0)
+    X = draws.normal(size=(40, 2))
+    path = tmp_path_factory.mktemp("data") / "small.csv"
+    return door.write_table(path, X, 2e-4 * (X[:, 0] + 0.3 * draws.normal(size=40)))
+
+
+# The objective's name -------------------------------------------------------------------------------------------------
+
+OBJECTIVES = {
+    "mf": "ELBO",
+    "sod": "ELBO",
+    "sghmc": "log joint",
+    "aep": "EP energy",
+    "gpr": "log marginal likelihood",
+    "sgpr": "collapsed ELBO",
+    "fitc": "FITC log marginal likelihood",
+}
+
+
+@pytest.mark.parametrize(("method", "words"), OBJECTIVES.items())
+def test_a_record_calls_a_familys_objective_by_its_name(method, words, monkeypatch, tmp_path):
+    door.without_training(monkeypatch)
+    assert door.run(tmp_path, f"method={method}", "dataset=diabetes", "budget=smoke").record["objective"] == words
+
+
+def test_the_name_of_the_objective_is_no_part_of_what_was_computed(monkeypatch, tmp_path):
+    """Records from before it was named stay valid: neither the hash's settings nor the directory know it."""
+    door.without_training(monkeypatch)
+    run = door.run(tmp_path, "method=gpr", "dataset=diabetes", "budget=smoke")
+    assert "objective" not in run.record["config"]["method"]
+    assert run.directory.name == "split0-seed0"
+
+
+def test_a_picture_has_the_name_too_and_an_older_record_has_it_from_its_method(monkeypatch, tmp_path):
+    door.without_training(monkeypatch)
+    run = door.run(tmp_path, "method=sghmc", "dataset=diabetes", "budget=smoke")
+    assert door.command("show", str(run.directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
+    assert ">log joint (nats, standardised y)<" in (tmp_path / "picture.svg").read_text()
+    (tmp_path / "picture.svg").unlink()
+    older = {key: value for key, value in run.record.items() if key != "objective"}
+    (run.directory / "record.json").write_text(json.dumps(older))
+    assert door.command("show", str(run.directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
+    assert ">log joint (nats, standardised y)<" in (tmp_path / "picture.svg").read_text()
+
+
+def test_a_figure_of_training_names_what_its_methods_maximise(monkeypatch, tmp_path):
+    door.without_training(monkeypatch)
+    given = ("jain2021_fig11", "method=mf", "budget=smoke", f"results_dir={tmp_path}")
+    assert door.command("reproduce", *given, "progress=false") == 0
+    assert door.command("figure", *given, "--output", str(tmp_path / "picture.svg")) == 0
+    assert ">ELBO (nats, standardised y)<" in (tmp_path / "picture.svg").read_text()
+
+
+# One real run: what is shown while it trains, what it prints and what it writes ---------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sghmc(table, tmp_path_factory):
+    """A run of sghmc with its progress on standard error: (its record's text, stdout, stderr)."""
+    folder, out, err = tmp_path_factory.mktemp("sghmc"), io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert door.command("run", "method=sghmc", *table, *QUICK, "plot=false", f"results_dir={folder}") == 0
+    (record,) = folder.rglob("record.json")
+    return record.read_text(), out.getvalue(), err.getvalue()
+
+
+def test_progress_calls_the_objective_by_its_name(sghmc):
+    assert re.search(r"iteration \d+/\d+  log joint -?\d+\.\d\d  ", sghmc[2])
+    assert "ELBO" not in sghmc[2]
+
+
+def test_scores_are_printed_with_three_significant_digits(sghmc):
+    record, out, _ = sghmc
+    rmse = json.loads(record)["scores"]["rmse"]
+    assert 1e-5 < rmse < 1e-3
+    (printed,) = re.findall(r"^  rmse +(\S+) ", out, re.MULTILINE)
+    assert float(printed) == pytest.approx(rmse, rel=0.005)
+    assert len(printed.lstrip("0.")) >= 3
+
+
+def test_a_record_holds_no_path_of_this_machine_to_the_data(sghmc, table):
+    path = next(text.partition("=")[2] for text in table if text.startswith("dataset.path="))
+    assert json.loads(sghmc[0])["data"]["files"][0]["origin"] == "small.csv"
+    assert path.rpartition("/")[0] not in sghmc[0]
+
+
+def test_a_file_of_a_mirror_is_recorded_by_its_address(monkeypatch, tmp_path):
+    from dgpbench.datasets import registry
+
+    url = "https://example.org/data/small.csv"
+    spec = {"name": "small", "kind": "uci", "columns": ["a", "y"], "target": "y", "digest_xy": None}
+    spec["sources"] = [{"url": url, "reader": {"format": "csv"}}]
+    (tmp_path / "mirror" / "example.org" / "data").mkdir(parents=True)
+    (tmp_path / "mirror" / "example.org" / "data" / "small.csv").write_text("a,y\n1,2\n3,5\n")
+    monkeypatch.setenv("DGPBENCH_MIRROR", str(tmp_path / "mirror"))
+    monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
+    assert registry.load(spec).sources[0].origin == url
+
+
+def test_a_table_shows_three_significant_digits_of_a_score_in_units_of_y(monkeypatch, tmp_path, capsys):
+    door.without_training(monkeypatch)
+    given = ("hernandez2018_table511", "method=mf", "method.num_layers=2", "dataset=naval", "split=0,1", "budget=smoke")
+    given = (*given, f"results_dir={tmp_path}")
+    assert door.command("reproduce", *given, "progress=false") == 0
+    for path in tmp_path.rglob("record.json"):  # naval's scores are far smaller than those of made-up runs
+        record = json.loads(path.read_text())
+        record["scores"]["rmse"] = {0: 0.000113, 1: 0.000117}[record["identity"]["split"]]
+        path.write_text(json.dumps(record))
+    for command in ("table", "compare"):
+        capsys.readouterr()
+        assert door.command(command, *given) == 0
+        assert "0.000115 (0.000002)" in capsys.readouterr().out
+
+
+# Refusals -------------------------------------------------------------------------------------------------------------
+
+
+def refused(capsys, *arguments: str) -> str:
+    """The one sentence of a command that is refused."""
+    capsys.readouterr()
+    assert door.command(*arguments) == 2
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("dgpbench: ")
+    return sentence
+
+
+def written(tmp_path, text: str) -> str:
+    (tmp_path / "own.csv").write_text(text)
+    return f"dataset.path={tmp_path / 'own.csv'}"
+
+
+WRONG_DATA = {
+    "a file that is not there": (None, "y", "cannot be read"),
+    "no target named": ("a,y\n1,2\n3,5\n", None, "needs dataset.path=FILE and dataset.target=COLUMN"),
+    "a target that is no column": ("a,b\n1,2\n3,5\n", "y", "dataset.target=y names no column"),
+    "a column of texts": ("a,y\n1,2\nx,5\n", "y", "holds the text 'x'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_DATA)
+def test_validate_refuses_the_data_that_run_refuses_in_the_same_words(case, tmp_path, capsys):
+    text, target, words = WRONG_DATA[case]
+    path = written(tmp_path, text) if text else f"dataset.path={tmp_path / 'none.csv'}"
+    given = ("dataset=csv", path, *([f"dataset.target={target}"] if target else []), f"results_dir={tmp_path}")
+    sentence = refused(capsys, "validate", *given)
+    assert words in sentence
+    assert refused(capsys, "run", *given) == sentence
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["dataset=boston", "method=star", "method.num_inducing=456"], "more than the 455 training rows"),
+        (["dataset=boston", "method=gpr", "method.max_rows=454"], "takes at most 454 training rows"),
+        (["dataset=boston", "task=folds", "split=10"], "split lies between 0 and 9"),
+    ],
+)
+def test_validate_refuses_a_split_that_run_refuses(given, words, tmp_path, capsys):
+    sentence = refused(capsys, "validate", *given)
+    assert words in sentence
+    assert refused(capsys, "run", *given, f"results_dir={tmp_path}") == sentence
+
+
+def test_validate_knows_how_large_a_data_set_is_that_is_not_downloaded(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path))
+    monkeypatch.delenv("DGPBENCH_MIRROR", raising=False)
+    assert "this split has 463715" in refused(capsys, "validate", "dataset=year", "task=fixed", "method=gpr")
+    assert "this split has 463810" in refused(capsys, "validate", "dataset=year", "method=gpr")  # 0.9 of 515,345
+    assert door.command("validate", "dataset=year", "task=fixed", "method=star") == 0
+    assert "year" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_validate_looks_at_every_value_of_a_sweep(tmp_path, capsys):
+    path = written(tmp_path, "a,y\n" + "\n".join(f"{row},{row * row}" for row in range(20)))
+    given = ("dataset=csv", path, "dataset.target=y", "method=sgpr", "method.num_inducing=4,18", "--multirun")
+    assert door.command("validate", *given) == 0
+    assert "19" in refused(capsys, "validate", *given[:-2], "method.num_inducing=4,19", "--multirun")
+
+
+def test_the_share_of_training_rows_is_below_one_in_the_help_and_in_validation(capsys):
+    assert door.command("run", "--help") == 0
+    assert re.search(r"task\.train_fraction=.*above 0 and below 1\)", capsys.readouterr().out)
+    assert "above 0 and below 1" in refused(capsys, "validate", "task.train_fraction=1")
+    assert door.command("validate", "task.train_fraction=0.99") == 0
+
+
+@pytest.mark.parametrize("inside", ["file", "file/below", "dangling/below"])
+def test_a_results_folder_that_cannot_be_is_one_sentence(inside, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dangling").symlink_to(tmp_path / "dangling")  # to itself
+    given = ("dataset=diabetes", "method=gpr", "budget=smoke", f"results_dir={tmp_path / inside}")
+    sentence = refused(capsys, "run", *given)
+    assert str(tmp_path / inside) in sentence
+    assert "results_dir=" in sentence
+
+
+def test_reproducing_into_a_file_is_refused_in_words(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    given = ("lindinger2020_figs6", "budget=smoke", f"results_dir={tmp_path / 'file'}")
+    assert door.command("reproduce", *given) == 2
+    assert "choose another folder with results_dir=FOLDER" in capsys.readouterr().err
