@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from dgpbench import __version__, interrupts
+from dgpbench import __version__
 from dgpbench.errors import Refused
+from dgpbench.system import interrupts
 
 GROUPS = ("methods", "datasets", "tasks", "protocols", "budgets", "experiments")
 
@@ -94,6 +95,9 @@ def _add_items(commands) -> None:
     for name in ("table", "compare"):
         parsers[name].add_argument("--format", choices=("md", "tex", "csv", "html"), default="md")
         parsers[name].add_argument("--output", metavar="FILE", help="where it goes (default: standard output)")
+    parsers["table"].add_argument(
+        "--metric", metavar="NAME", help="a score in place of those that the item shows, such as crps"
+    )
     parsers["figure"].add_argument(
         "--format", choices=("png", "pdf", "svg"), help="(default: what --output ends in, else png)"
     )
@@ -169,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("dgpbench: interrupted; the same command goes on where it stopped", file=sys.stderr)
         return interrupts.EXIT_CODES[interrupt.args[0] if interrupt.args else "SIGINT"]
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone
+        sys.stderr.close()  # the reader of our output has closed it
         return 0
 
 

@@ -6,20 +6,19 @@ tests that knows how a configuration reaches a method.
 
 import json
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dgpbench import config as configuration
-from dgpbench import records
 from dgpbench.cli import main
 from dgpbench.datasets.scaling import Regression
-from dgpbench.methods.choices import Seeds, choices_of
+from dgpbench.methods.contract import FitSettings, Seeds, fit_function
+from dgpbench.runs import store
+from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.clock import Clock
+from dgpbench.training.log import TrainingLog
 
 QUIET = ("progress=false", "plot=false")
 SEEDS = Seeds(initial=1, holdout=2, batches=3, samples=4, prediction=5)
@@ -62,13 +61,18 @@ def fit(
 
     :param initial: a fitted method's parameters to start from
     """
-    config = configuration.resolve(configuration.compose([*overrides, *QUIET]))
-    config["training"] = configuration.with_iterations(config["training"], len(X))
-    module, _, function = config["method"]["_target_"].rpartition(".")
-    clock = Clock(config["training"].get("max_seconds"), checkpoints=checkpoints or Checkpoints())
     train = Regression(np.asarray(X, float), np.asarray(y, float).reshape(-1, 1))
-    predictor = getattr(import_module(module), function)(train, choices_of(config, initial), seeds, clock)
-    return Fitted(predictor, clock.trace)
+    told = settings(train, *overrides, initial=initial)
+    log = TrainingLog(told.training.max_seconds, checkpoints=checkpoints or Checkpoints())
+    predictor = fit_function(resolve_overrides(overrides).card.family)(train, told, seeds, log)
+    return Fitted(predictor, log.trace)
+
+
+def settings(train: Regression, *overrides: str, initial: dict[str, np.ndarray] | None = None) -> FitSettings:
+    """What a method's ``fit`` is told about training rows of this shape, with settings as on the command line."""
+    described = resolve_overrides([*overrides, *QUIET])
+    method, training = described.method.for_inputs(train.X.shape[1]), described.training.for_rows(len(train.X))
+    return FitSettings(method, training, described.prediction.num_samples, described.precision, initial)
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def run(folder: Path, *overrides: str, status: str = "done") -> Run:
     """``dgpbench run OVERRIDES`` with a results directory of its own below ``folder``, and the one run it left."""
     code = command("run", *overrides, *QUIET, f"results_dir={folder}")
     assert code == {"done": 0, "interrupted": 130}.get(status, 1)
-    (path,) = Path(folder).rglob(records.RECORD)
+    (path,) = Path(folder).rglob(store.RECORD)
     left = Run(path.parent)
     assert left.record["status"] == status, left.record["reason"]
     return left
@@ -118,14 +122,11 @@ class Identity:
 
 def identity(*overrides: str) -> Identity:
     """The identity of the run with these settings, which is not run."""
-    from dgpbench import recording
     from dgpbench.datasets import registry
-    from dgpbench.identity import config_hash
-    from dgpbench.run import directory_of
 
-    config = configuration.resolve(configuration.compose([*overrides]))
-    directory = directory_of(config, registry.load(config["dataset"])).relative_to(config["results_dir"])
-    return Identity(directory, config_hash(recording.recorded_config(config)))
+    described = resolve_overrides([*overrides])
+    described = described.filed_under(registry.load(described.dataset).name)
+    return Identity(described.directory.relative_to(described.limits.results_dir), described.config_hash)
 
 
 def command(*arguments: str) -> int:
@@ -158,7 +159,7 @@ def without_training(monkeypatch) -> None:
         return stand_ins[spec["name"]]
 
     monkeypatch.setattr(registry, "load", load)
-    monkeypatch.setattr("dgpbench.run.fit_and_score", _made_up)
+    monkeypatch.setattr("dgpbench.runs.run.carry_out", _made_up)
 
 
 def _stand_in(spec: dict) -> Any:
@@ -168,20 +169,19 @@ def _stand_in(spec: dict) -> Any:
     return Table(spec["name"], rows[:, :1], rows[:, 1], ("x",), spec["target"])
 
 
-def _made_up(config: dict, problem: Any, directory: Path, results: Any) -> None:
-    from dgpbench import metrics
-    from dgpbench.predictive import GaussianMixture
+def _made_up(run: Any, problem: Any, log: TrainingLog) -> Any:
+    from dgpbench.predictions import metrics
+    from dgpbench.predictions.mixture import GaussianMixture
+    from dgpbench.runs.record import Result
 
-    M, L, draws = 4, config["method"]["num_layers"], np.random.default_rng(config["split"])
-    clock = Clock(training_seconds=3.0, tracing_seconds=2.0)
+    M, L, draws = 4, run.method.num_layers, np.random.default_rng(run.split)
+    log.tracing_seconds, log.training_seconds, log.prediction_seconds = 2.0, 3.0, 1.0
     for row in range(1, 21):  # the objective is largest in the middle, not at the end
-        clock.record(10 * row, -100.0 + 50.0 * (row == 10) + row, None, 200)
-    targets = problem.table.y[problem.split.test][:, None]
+        log.record(10 * row, -100.0 + 50.0 * (row == 10) + row, None, 200)
+    targets = problem.targets
     mean = targets.mean() + 0.5 * (targets - targets.mean()) + draws.normal(0, 0.1 * targets.std(), (3, *targets.shape))
     mixture = GaussianMixture(mean, np.full(mean.shape, targets.var()))
-    results.clock, results.prediction_seconds = clock, 1.0
-    results.points = metrics.points(mixture, targets, problem.test.X, problem.train.X, problem.split.test)
-    results.scores = metrics.scores(mixture, targets)
-    results.parameters = {"noise": np.ones(1)}
-    results.posterior = {f"diagonal_{layer}": np.eye(M)[None] for layer in range(1, L + 1)}
-    results.posterior |= {f"samples_{layer}": draws.normal(size=(30, M)) for layer in range(1, L + 1)}
+    posterior = {f"diagonal_{layer}": np.eye(M)[None] for layer in range(1, L + 1)}
+    posterior |= {f"samples_{layer}": draws.normal(size=(30, M)) for layer in range(1, L + 1)}
+    points = metrics.points(mixture, targets, problem.test.X, problem.train.X, problem.split.test)
+    return Result({}, metrics.scores(mixture, targets), points, posterior, {"noise": np.ones(1)})

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from dgpbench import identity
+from dgpbench.config.canonical import config_hash
+from dgpbench.runs.identity import Identity
 
 WHO = {
     "task": "interpolation",
@@ -21,7 +22,7 @@ TRACE = pd.DataFrame({"iteration": [10, 20], "elbo": [-3.0, -2.0], "validation_t
 
 
 def directory_of(root: Path, overrides=None, **changed) -> Path:
-    return identity.identity_directory(root, **(WHO | changed), overrides=overrides or {})
+    return Identity(**(WHO | changed), overrides=overrides or {}).directory(root)
 
 
 def record_of(overrides=None, **changed) -> dict:
@@ -34,7 +35,7 @@ def record_of(overrides=None, **changed) -> dict:
         "seconds": {"tracing": 1.0, "training": 2.0, "prediction": 0.1, "total": 4.0},
         "iterations": 20,
         "config": {"training": {"learning_rate": 0.005}},
-        "config_hash": identity.config_hash({}),
+        "config_hash": config_hash({}),
         "data": {"name": "boston"},
         "git": None,
         "versions": {},

@@ -5,10 +5,11 @@ import signal
 
 import pytest
 
-from dgpbench import interrupts, records
 from dgpbench.cli import main
+from dgpbench.runs import store
+from dgpbench.system import interrupts
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.clock import Clock
+from dgpbench.training.log import TrainingLog
 
 RUN = [
     "run",
@@ -34,7 +35,7 @@ def whole(tmp_path_factory):
     """The scores of a run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("whole")
     assert run(folder) == 0
-    return records.read_record(next(folder.rglob(records.RECORD)))["scores"]
+    return store.read_record(next(folder.rglob(store.RECORD)))["scores"]
 
 
 @pytest.fixture
@@ -42,15 +43,15 @@ def stopping(monkeypatch):
     """Interrupt the run after the row of one iteration is recorded, every checkpoint due at once."""
 
     def at(iteration):
-        original = Clock.keep
+        original = TrainingLog.keep
 
-        def keep(clock, step, variables, *, now=False):
-            original(clock, step, variables, now=True)
+        def keep(log, step, variables, *, now=False):
+            original(log, step, variables, now=True)
             if step == iteration:
                 raise KeyboardInterrupt("SIGINT")
 
-        monkeypatch.setattr(Clock, "keep", keep)
-        return lambda: monkeypatch.setattr(Clock, "keep", original)
+        monkeypatch.setattr(TrainingLog, "keep", keep)
+        return lambda: monkeypatch.setattr(TrainingLog, "keep", original)
 
     return at
 
@@ -59,29 +60,29 @@ def stopping(monkeypatch):
 def test_an_interrupted_run_resumes_and_ends_in_the_same_bits(iteration, whole, stopping, tmp_path):
     go_on = stopping(iteration)
     assert run(tmp_path) == 130
-    path = next(tmp_path.rglob(records.RECORD))
-    assert records.read_record(path)["status"] == "interrupted"
+    path = next(tmp_path.rglob(store.RECORD))
+    assert store.read_record(path)["status"] == "interrupted"
     go_on()
     assert run(tmp_path) == 0
-    assert records.read_record(path)["scores"] == whole
+    assert store.read_record(path)["scores"] == whole
     assert not list(tmp_path.rglob("step-*.npz"))
 
 
 def test_a_resumed_runs_total_counts_the_training_before(stopping, tmp_path, monkeypatch):
     go_on = stopping(30)
-    resume = Clock.resume
+    resume = TrainingLog.resume
     run(tmp_path)
     go_on()
 
-    def after_an_hour(clock, variables):
-        iteration = resume(clock, variables)
-        progress = {"trace": clock.trace, "training_seconds": 3600.0}
-        clock.checkpoints.save(iteration, variables, progress)
-        return resume(clock, variables)
+    def after_an_hour(log, variables):
+        iteration = resume(log, variables)
+        progress = {"trace": log.trace, "training_seconds": 3600.0}
+        log.checkpoints.save(iteration, variables, progress)
+        return resume(log, variables)
 
-    monkeypatch.setattr(Clock, "resume", after_an_hour)
+    monkeypatch.setattr(TrainingLog, "resume", after_an_hour)
     assert run(tmp_path) == 0
-    seconds = records.read_record(next(tmp_path.rglob(records.RECORD)))["seconds"]
+    seconds = store.read_record(next(tmp_path.rglob(store.RECORD)))["seconds"]
     assert 3600.0 < seconds["training"] < seconds["total"]
 
 
@@ -92,7 +93,7 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(whole, stoppin
     newest.write_bytes(newest.read_bytes()[:1000])
     go_on()
     assert run(tmp_path) == 0
-    assert records.read_record(next(tmp_path.rglob(records.RECORD)))["scores"] == whole
+    assert store.read_record(next(tmp_path.rglob(store.RECORD)))["scores"] == whole
 
 
 def test_a_checkpoint_of_other_settings_is_passed_over(tmp_path):
@@ -122,7 +123,7 @@ def test_fully_coupled_starts_from_a_finished_mean_field_run(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     smoke = ["dataset=diabetes", "budget=smoke", "progress=false", "plot=false"]
     assert main(["run", "method=mf", "training.max_iterations=200", *smoke]) == 0
-    start = next(tmp_path.rglob(records.RECORD)).parent
+    start = next(tmp_path.rglob(store.RECORD)).parent
     assert (
         main(
             [
@@ -136,7 +137,7 @@ def test_fully_coupled_starts_from_a_finished_mean_field_run(tmp_path, monkeypat
         )
         == 0
     )
-    mf, fc = (records.read_record(directory)["scores"] for directory in (start, next(tmp_path.rglob("fc-L3/*/*"))))
+    mf, fc = (store.read_record(directory)["scores"] for directory in (start, next(tmp_path.rglob("fc-L3/*/*"))))
     assert abs(mf["rmse"] - fc["rmse"]) < 0.1 * mf["rmse"]
     assert main(["run", "method=star", "method.num_layers=2", *smoke, f'init_from="{start}"']) == 2
     assert "architecture" in capsys.readouterr().err

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from dgpbench import records
 from dgpbench.cli import main
+from dgpbench.runs import store
 
 SMOKE = ["budget=smoke", "progress=false", "plot=false"]
 
@@ -44,9 +44,14 @@ def sentence(capsys) -> str:
         (["run", "split=0,1"], "--multirun"),
         (["run", "method=star,stra", "--multirun"], "did you mean star?"),
         (["run", "method.num_layers=2,0", "--multirun"], "at least 1"),
-        (["run", "dataset.path=a=b"], "quotes of its own"),
+        (["run", "dataset.path=a=b"], "needs quotes inside"),
         (["run", "--mutlirun"], "no flag"),
         (["run", "split=-1"], "at least 0"),
+        (["run", "task.train_fraction=1"], "above 0 and below 1"),
+        (["run", "method=aep", "method.propagation=joint"], "match_moments, sample"),
+        (["run", "method=sod", "method.propagation=sample"], "joint, diagonal"),
+        (["run", "method=fully_factorised", "method.structure=star"], "has no setting 'method.structure'"),
+        (["run", "method=star", "method.blocks=[{layers: [2, 1], gps: all}]"], "method.structure=custom"),
         (["run", "dataset=csv"], "dataset.path"),
         (["run", "task=fixed", *SMOKE], "boston"),
         (["run", "task=classic", "split=20", *SMOKE], "19"),
@@ -64,7 +69,7 @@ def test_what_cannot_run_is_refused_with_one_sentence(arguments, expected, tmp_p
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     assert expected in sentence(capsys)
-    assert not list(tmp_path.rglob(records.RECORD))
+    assert not list(tmp_path.rglob(store.RECORD))
 
 
 @pytest.mark.parametrize(
@@ -108,10 +113,10 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_record(tmp_path, monkeypatch,
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(records.os, "fsync", full)
+    monkeypatch.setattr(store.os, "fsync", full)
     assert main(["run", "method=mf", *SMOKE]) == 2
     assert "cannot be written" in sentence(capsys)
-    assert not list(tmp_path.rglob(records.RECORD))
+    assert not list(tmp_path.rglob(store.RECORD))
 
 
 def test_a_user_table_runs_and_two_tables_never_share_a_directory(tmp_path, monkeypatch):
@@ -124,32 +129,33 @@ def test_a_user_table_runs_and_two_tables_never_share_a_directory(tmp_path, monk
         np.savetxt(tmp_path / "my table.csv", rows, delimiter=",", header="a,b,c", comments="")
         arguments = ["dataset=csv", "'dataset.path=\"my table.csv\"'".strip("'"), "dataset.target=c", f"seed={seed}"]
         assert main(["run", "method=mf", *arguments, *SMOKE]) == 0
-    assert len({path.parts[-5] for path in tmp_path.rglob(records.RECORD)}) == 2
+    assert len({path.parts[-5] for path in tmp_path.rglob(store.RECORD)}) == 2
 
 
 def test_a_sweep_leaves_a_record_for_each_run_and_nothing_beside_results(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     sweep = ["run", "method=mf,star", "dataset=boston", "split=range(2)", "--multirun", *SMOKE]
     assert main(sweep) == 0
-    assert len(list(tmp_path.rglob(records.RECORD))) == 4
+    assert len(list(tmp_path.rglob(store.RECORD))) == 4
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob(records.RECORD)}
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob(store.RECORD)}
     capsys.readouterr()
     assert main(sweep) == 0
     assert "4 skipped" in capsys.readouterr().out
-    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob(records.RECORD)}
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob(store.RECORD)}
 
 
 def test_a_method_that_raises_leaves_a_failed_record_with_its_traceback(tmp_path, monkeypatch, capsys):
-    from dgpbench.methods import variational
+
+    from dgpbench.methods import structured
 
     def broken(*_):
         raise ZeroDivisionError("deliberately broken")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(variational, "build_prior", broken)
+    monkeypatch.setattr(structured, "build_prior", broken)
     assert main(["run", "method=mf", *SMOKE]) == 1
-    record = records.read_record(next(tmp_path.rglob(records.RECORD)))
+    record = store.read_record(next(tmp_path.rglob(store.RECORD)))
     assert record["status"] == "failed"
     assert "deliberately broken" in record["reason"]
     assert "Traceback" in record["traceback"]
@@ -159,7 +165,7 @@ def test_a_method_that_raises_leaves_a_failed_record_with_its_traceback(tmp_path
 def test_a_diverging_run_is_recorded_as_diverged_without_scores(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", "training.learning_rate=1e300", *SMOKE]) == 1
-    record = records.read_record(next(tmp_path.rglob(records.RECORD)))
+    record = store.read_record(next(tmp_path.rglob(store.RECORD)))
     assert record["status"] == "diverged"
     assert record["scores"] == {}
 
@@ -167,7 +173,7 @@ def test_a_diverging_run_is_recorded_as_diverged_without_scores(tmp_path, monkey
 def test_a_record_made_with_other_settings_is_neither_reused_nor_overwritten(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", *SMOKE]) == 0
-    path = next(tmp_path.rglob(records.RECORD))
+    path = next(tmp_path.rglob(store.RECORD))
     record = json.loads(path.read_text())
     record["config_hash"] = "0" * 64
     path.write_text(json.dumps(record))
@@ -181,7 +187,7 @@ def test_the_test_rows_reach_no_fitted_value(tmp_path, monkeypatch):
     """Change one test row's target: the posterior must not move."""
     import numpy as np
 
-    from dgpbench import problem as problem_module
+    from dgpbench.runs import problem as problem_module
 
     monkeypatch.chdir(tmp_path)
     original = problem_module.make_split
@@ -199,7 +205,7 @@ def test_the_test_rows_reach_no_fitted_value(tmp_path, monkeypatch):
     for spoil in (False, True):
         chosen["spoil"] = spoil
         assert main(["run", "method=star", f"results_dir={tmp_path / str(spoil)}", *SMOKE]) == 0
-        posteriors.append(records.read_posterior(next((tmp_path / str(spoil)).rglob(records.RECORD)).parent))
+        posteriors.append(store.read_posterior(next((tmp_path / str(spoil)).rglob(store.RECORD)).parent))
     for name, values in posteriors[0].items():
         np.testing.assert_array_equal(values, posteriors[1][name])
 
@@ -212,12 +218,12 @@ def test_cfg_job_prints_the_configuration_and_runs_nothing(tmp_path, monkeypatch
 
 
 def test_help_of_run_names_every_group_and_setting(capsys):
-    from dgpbench.config import GROUPS
-    from dgpbench.settings import SETTINGS
+    from dgpbench.config.groups import GROUPS
+    from dgpbench.runs.resolve import keys
 
     assert main(["run", "--help"]) == 0
     text = capsys.readouterr().out
-    assert all(f"{name}=" in text for name in (*GROUPS, *SETTINGS))
+    assert all(f"{name}=" in text for name in (*GROUPS, *keys()))
 
 
 @pytest.mark.parametrize("group", ["methods", "datasets", "tasks", "protocols", "budgets"])
@@ -239,7 +245,7 @@ def test_light_commands_import_no_tensorflow_and_no_hydra():
 def test_show_prints_scores_and_draws_the_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", *SMOKE]) == 0
-    directory = next(tmp_path.rglob(records.RECORD)).parent
+    directory = next(tmp_path.rglob(store.RECORD)).parent
     capsys.readouterr()
     assert main(["show", str(directory), "--plot"]) == 0
     assert "rmse" in capsys.readouterr().out

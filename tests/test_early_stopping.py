@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dgpbench.methods.variational import hold_out, stopping_rule
-from dgpbench.training.early_stopping import StoppingRule
+from dgpbench.runs.resolve import resolve_overrides
+from dgpbench.training.early_stopping import StoppingRule, hold_out, stopping_rule
 
 
 def stopped_at(rule, scores):
@@ -38,12 +38,7 @@ def test_five_falling_strips_stop_a_run_and_four_do_not():
 
 
 def settings(max_iterations):
-    return {
-        "early_stopping": True,
-        "early_stopping_start": 0.25,
-        "max_iterations": max_iterations,
-        "holdout_fraction": 0.1,
-    }
+    return resolve_overrides([f"training.max_iterations={max_iterations}"]).training
 
 
 def test_the_published_budget_has_the_published_rule():
@@ -64,9 +59,8 @@ def test_a_run_too_short_to_stop_holds_nothing_out():
     from dgpbench.datasets.scaling import Regression
 
     train = Regression(np.zeros((20, 2)), np.zeros((20, 1)))
-    rule = stopping_rule(settings(250))
-    assert rule is None
-    kept, held = hold_out(train, rule, settings(250), seed=0)
+    assert stopping_rule(settings(250)) is None
+    kept, held = hold_out(train, settings(250), seed=0)
     assert len(kept.X) == 20
     assert held is None
 
@@ -75,6 +69,6 @@ def test_held_out_rows_and_the_others_are_all_training_rows_once():
     from dgpbench.datasets.scaling import Regression
 
     train = Regression(np.arange(40.0).reshape(20, 2), np.arange(20.0)[:, None])
-    kept, held = hold_out(train, stopping_rule(settings(2000)), settings(2000), seed=3)
+    kept, held = hold_out(train, settings(2000), seed=3)
     assert sorted([*kept.Y[:, 0], *held.Y[:, 0]]) == list(range(20))
     assert len(held.Y) == 2

@@ -1,83 +1,100 @@
-"""Every file of conf/ composes, resolves, names itself and says how to run it."""
+"""Every file of conf/ composes, resolves, names itself and says how to run it; keys and settings are the same list."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
-from dgpbench import config
-from dgpbench.settings import SETTINGS
+from dgpbench.config import groups
+from dgpbench.config.compose import FACTS, compose
+from dgpbench.config.settings import declared
+from dgpbench.runs.resolve import documented, keys, resolve, resolve_overrides
 
-FILES = [(group, name) for group in config.GROUPS for name in config.choices(group)]
-CARRIERS = {"optimiser": {"lbfgs": ["method=gpr"]}}
-# Facts of a method, not settings: no user changes them on the command line.
-FACTS = {"name", "title", "citation", "_target_", "single_layer", "optimisers", "precisions"}
+FILES = [(group, name) for group in groups.GROUPS for name in groups.names(group)]
+METHODS = groups.names("method")
 
 
 @pytest.mark.parametrize(("group", "name"), FILES)
-def test_a_file_composes_into_a_valid_configuration(group, name):
-    carriers = CARRIERS.get(group, {}).get(name)
-    if group == "optimiser" and carriers is None:
-        able = [
-            m
-            for m in config.choices("method")
-            if name in config.resolve(config.compose([f"method={m}"]))["method"]["optimisers"]
-        ]
-        carriers = [f"method={able[0]}"]
-    resolved = config.resolve(config.compose([f"{group}={name}", *(carriers or [])]))
-    assert resolved["training"]["max_iterations"] is None or resolved["training"]["max_iterations"] >= 1
+def test_a_file_composes_into_a_valid_run(group, name):
+    method = []
+    if group == "optimiser":
+        able = [m for m in METHODS if name in resolve_overrides([f"method={m}"]).card.optimisers]
+        method = [f"method={able[0]}"]
+    run = resolve_overrides([f"{group}={name}", *method])
+    assert run.training.for_rows(1000).max_iterations >= 1
 
 
 @pytest.mark.parametrize(("group", "name"), FILES)
 def test_a_file_begins_with_what_it_is_and_a_command_that_runs_it(group, name):
-    text = (config.config_directory() / group / f"{name}.yaml").read_text()
+    text = (groups.folder() / group / f"{name}.yaml").read_text()
     comment = "".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
     assert "dgpbench run" in comment
 
 
 @pytest.mark.parametrize(("group", "name"), [(g, n) for g, n in FILES if g != "optimiser"])
 def test_a_file_names_itself_and_has_a_title(group, name):
-    described = config.describe(group, name)
+    described = groups.describe(group, name)
     assert described["name"] == name
     assert described["title"]
 
 
-@pytest.mark.parametrize("method", config.choices("method"))
-def test_every_key_of_a_method_is_documented(method):
-    composed = config.compose([f"method={method}"])
-    for section in ("method", "training", "prediction"):
-        undocumented = {f"{section}.{key}" for key in composed[section] if key not in FACTS} - set(SETTINGS)
-        assert not undocumented
+@pytest.mark.parametrize("method", METHODS)
+def test_a_methods_file_has_exactly_the_keys_that_its_family_declares(method):
+    values = compose([f"method={method}"]).values
+    run = resolve_overrides([f"method={method}"])
+    for section in ("method", "training", "prediction", "task"):
+        required = set(declared(type(getattr(run, section))))
+        assert {key for key in values[section] if key not in FACTS} == required
 
 
-def test_every_documented_key_belongs_to_something():
-    known = set()
-    for group, name in FILES:
-        known |= {f"{key}" for key in config._leaves(_composed(group, name))}
-        known |= {f"{section}.{key}" for section in ("method", "training") for key in _composed(group, name)[section]}
-    assert set(SETTINGS) <= known
+def test_every_setting_has_a_help_text_and_belongs_to_something():
+    found = documented()
+    assert all(setting.help and setting.describe() for _, setting, _ in found)
+    assert set(keys()) == {key for key, _, _ in found}
+    assert {"split", "results_dir", "method.structure", "training.thinning", "task.num_folds"} <= set(keys())
 
 
-def _composed(group, name):
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(config.compose([f"{group}={name}"]), resolve=False)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_usual_optimiser_of_a_method_is_the_first_that_it_lists(method):
+    run = resolve_overrides([f"method={method}"])
+    assert run.training.optimiser == run.card.optimisers[0]
 
 
 def test_a_budget_scales_the_schedule_of_a_protocol():
-    published = config.resolve(config.compose(["budget=paper"]))["training"]["max_iterations"]
-    assert config.resolve(config.compose(["budget=laptop"]))["training"]["max_iterations"] == published // 10
+    published = resolve_overrides(["budget=paper"]).training.max_iterations
+    assert resolve_overrides(["budget=laptop"]).training.max_iterations == published // 10
 
 
 def test_the_command_line_wins_over_budget_protocol_and_method():
-    resolved = config.resolve(config.compose(["budget=smoke", "training.max_iterations=7", "method.num_inducing=9"]))
-    assert (resolved["training"]["max_iterations"], resolved["method"]["num_inducing"]) == (7, 9)
+    run = resolve_overrides(["budget=smoke", "training.max_iterations=7", "method.num_inducing=9"])
+    assert (run.training.max_iterations, run.method.num_inducing) == (7, 9)
 
 
 def test_values_that_the_choices_give_anyway_are_not_part_of_the_identity():
-    resolved = config.resolve(config.compose(["training.learning_rate=0.005", "method.num_layers=2", "num_threads=2"]))
-    assert config.changed_settings(resolved) == {}
+    run = resolve_overrides(["training.learning_rate=0.005", "method.num_layers=2", "num_threads=2"])
+    assert run.changed == {}
 
 
 def test_a_changed_value_is_part_of_the_identity_with_its_name():
-    resolved = config.resolve(config.compose(["training.learning_rate=0.01"]))
-    assert config.changed_settings(resolved) == {"training.learning_rate": 0.01}
+    assert resolve_overrides(["training.learning_rate=0.01"]).changed == {"training.learning_rate": 0.01}
+    assert resolve_overrides(["method=mf", "optimiser=natgrad_adam"]).changed == {"optimiser": "natgrad_adam"}
+
+
+def test_an_identity_gives_back_the_command_line_that_makes_it():
+    texts = [
+        "method=mf",
+        "dataset=energy",
+        "optimiser=natgrad_adam",
+        "training.natgrad_gamma=0.02",
+        "split=3",
+        "seed=1",
+    ]
+    run = resolve_overrides([*texts, "method.num_layers=2", "budget=laptop"])
+    assert resolve_overrides(run.identity.arguments()).directory == run.directory
+
+
+def test_composing_the_same_choices_again_gives_what_a_fresh_composition_gives():
+    first = resolve_overrides(["method=star", "training.batch_size=7"])
+    again, other = resolve(compose(["method=star"])), resolve_overrides(["method=star", "dataset=energy"])
+    assert (first.training.batch_size, again.training.batch_size) == (7, 512)
+    assert replace(other, dataset=again.dataset, dataset_name=again.dataset_name) == again

@@ -8,10 +8,11 @@ import door
 import numpy as np
 import pytest
 
-from dgpbench import config, records
 from dgpbench.cli import main
+from dgpbench.config import groups
+from dgpbench.runs import store
 
-METHODS = config.choices("method")
+METHODS = groups.names("method")
 # Enough iterations to learn the table below; the single-layer references take as many as L-BFGS needs.
 LEARN = ("training.max_iterations=200", "training.learning_rate=0.05")
 HOW = dict.fromkeys(METHODS, LEARN) | {
@@ -26,13 +27,13 @@ TLL_OF_THE_MEAN = -0.5 * np.log(2 * np.pi * np.e * DEVIATION**2)  # -3.54; the n
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def folder(tmp_path_factory):
     """One results directory for the module."""
     return tmp_path_factory.mktemp("every") / "results"
 
 
-def run(store, *overrides):
-    return main(["run", *overrides, f"results_dir={store}", "budget=smoke", "progress=false", "plot=false"])
+def run(folder, *overrides):
+    return main(["run", *overrides, f"results_dir={folder}", "budget=smoke", "progress=false", "plot=false"])
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +46,17 @@ def table(tmp_path_factory):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_short_run_of_every_method_learns_and_leaves_a_whole_record(method, table, store):
-    assert run(store / method, f"method={method}", *table, *HOW[method]) == 0
-    (path,) = (store / method).rglob(records.RECORD)
-    record = records.read_record(path.parent)
+def test_a_short_run_of_every_method_learns_and_leaves_a_whole_record(method, table, folder):
+    assert run(folder / method, f"method={method}", *table, *HOW[method]) == 0
+    (path,) = (folder / method).rglob(store.RECORD)
+    record = store.read_record(path.parent)
     assert record["status"] == "done"
     assert record["iterations"] > 0
-    assert records.verify_run(path.parent) == []
+    assert store.verify_run(path.parent) == []
     scores = record["scores"]
     assert set(scores) >= {"tll", "nlpp", "rmse", "crps", "calibration_error", "sharpness"}
     if method.startswith("sod"):
-        # 200 steps from random values of the subset are only on the way (METHODS Sec. 5): better than the mean alone.
+        # 200 steps from the subset's starting values are only on the way: better than the mean alone.
         assert scores["rmse"] < 0.95 * DEVIATION
         assert scores["tll"] > TLL_OF_THE_MEAN - 0.4
     else:
@@ -77,6 +78,6 @@ def test_a_run_repeated_elsewhere_has_the_same_scores(tmp_path):
     scores = []
     for folder in ("a", "b"):
         assert run(tmp_path / folder, "method=star", "dataset=diabetes", "split=1") == 0
-        path = next((tmp_path / folder).rglob(records.RECORD))
+        path = next((tmp_path / folder).rglob(store.RECORD))
         scores.append(json.loads(path.read_text())["scores"])
     assert scores[0] == scores[1]

@@ -1,4 +1,4 @@
-"""The fully factorised variational deep GP (METHODS Sec. 8)."""
+"""The fully factorised variational deep GP (docs/methods.md, "Fully factorised")."""
 
 import math
 

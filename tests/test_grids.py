@@ -3,8 +3,8 @@
 import numpy as np
 
 from dgpbench.datasets.scaling import Standardiser
-from dgpbench.grids import predictive_grid
-from dgpbench.predictive import GaussianMixture
+from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.runs.predictive_grid import predictive_grid
 
 
 class _Line:

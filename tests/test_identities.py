@@ -1,4 +1,7 @@
-"""The ladder: every method against a closed form or a slow, obvious one (ARCHITECTURE; METHODS Sec. 2, 3, 16)."""
+"""The ladder: every method against a closed form or a slow, obvious one.
+
+Reference: docs/methods.md, "Structured posteriors" and "Single-layer references".
+"""
 
 from contextlib import contextmanager
 

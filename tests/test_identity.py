@@ -1,5 +1,6 @@
 """Identities: one directory and one hash for equal settings, never one for different ones."""
 
+import json
 import os
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from one_record import WHO, directory_of
 
-from dgpbench import identity
+from dgpbench.config import groups
+from dgpbench.config.canonical import canonical, config_hash
+from dgpbench.runs.resolve import resolve_overrides
 
 
 def test_the_directory_names_task_data_method_protocol_and_split(tmp_path):
@@ -68,11 +71,11 @@ def test_protocol_and_budget_cannot_be_mistaken_for_one_another():
     ],
 )
 def test_values_have_one_canonical_form(value, same, text):
-    assert identity.canonical(value) == identity.canonical(same) == text
+    assert canonical(value) == canonical(same) == text
 
 
 def test_true_and_one_are_different_values():
-    assert identity.canonical(True) != identity.canonical(1)
+    assert canonical(True) != canonical(1)
 
 
 def test_sixty_overrides_stay_within_what_file_systems_take_and_stay_apart():
@@ -94,5 +97,33 @@ def test_odd_characters_never_leave_the_results_folder_or_make_a_name_too_long(n
 
 
 def test_the_config_hash_does_not_depend_on_the_order_of_keys_but_on_every_value():
-    assert identity.config_hash({"a": 1, "b": {"c": [1, 2]}}) == identity.config_hash({"b": {"c": (1, 2)}, "a": 1})
-    assert identity.config_hash({"a": 1}) != identity.config_hash({"a": 2})
+    assert config_hash({"a": 1, "b": {"c": [1, 2]}}) == config_hash({"b": {"c": (1, 2)}, "a": 1})
+    assert config_hash({"a": 1}) != config_hash({"a": 2})
+
+
+GOLDEN = Path(__file__).with_name("golden_identities.json")
+
+
+def identities_of_today():
+    """Directory and hash of every method as published, and of some runs with other settings."""
+    runs = [[f"method={name}"] for name in groups.names("method")]
+    runs += [
+        ["method=mf", "optimiser=natgrad_adam", "training.learning_rate=0.01", "split=3", "seed=1"],
+        ["method=star", "protocol=jain2021", "dataset=bimodal", "task=extrapolation", "precision=mixed"],
+        ["method=sghmc", "method.num_layers=1", "dataset=energy", "prediction.num_samples=50"],
+        ["method=custom", "method.blocks=[{layers: [2, 1], gps: all}]", "init_from=results/runs/x"],
+    ]
+    resolved = {" ".join(given): resolve_overrides(given) for given in runs}
+    return {text: [str(run.directory), run.config_hash] for text, run in resolved.items()}
+
+
+def test_directories_and_hashes_are_those_stored():
+    """Committed records are found by them. A change that is meant raises ``store.SCHEMA`` and writes the file anew:
+
+    python tests/test_identity.py
+    """
+    assert identities_of_today() == json.loads(GOLDEN.read_text())
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(json.dumps(identities_of_today(), indent=1) + "\n")

@@ -4,7 +4,7 @@ import weakref
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from dgpbench import leaks
+from dgpbench.system import tf_session
 
 
 def traced() -> "weakref.ref[tf.Graph]":
@@ -21,7 +21,7 @@ def traced() -> "weakref.ref[tf.Graph]":
 
 
 def test_a_graph_made_inside_is_gone_behind():
-    with leaks.let_go():
+    with tf_session.releasing_graphs():
         graph = traced()
         gc.collect()
         assert graph() is not None
@@ -30,6 +30,6 @@ def test_a_graph_made_inside_is_gone_behind():
 
 def test_what_was_there_before_stays():
     graph = traced()
-    with leaks.let_go():
+    with tf_session.releasing_graphs():
         pass
     assert graph() is not None

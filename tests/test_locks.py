@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from one_record import directory_of, record_of
 
-from dgpbench import records
+from dgpbench.runs import store
 
 
 def _run_once(directory: Path, started, ran) -> None:
     started.wait()
-    with records.lock(directory):
-        if records.read_if_present(directory) is None:
+    with store.lock(directory):
+        if store.read_if_present(directory) is None:
             ran.put(os.getpid())
-            records.write_run(directory, record_of())
+            store.write_run(directory, record_of())
 
 
 def test_of_three_racing_processes_one_runs_and_the_others_find_its_record(tmp_path):
@@ -31,7 +31,7 @@ def test_of_three_racing_processes_one_runs_and_the_others_find_its_record(tmp_p
     assert [racer.exitcode for racer in racers] == [0, 0, 0]
     ran.get(timeout=10)
     assert ran.empty()
-    assert records.read_record(directory)["status"] == "done"
+    assert store.read_record(directory)["status"] == "done"
 
 
 def test_a_held_run_keeps_others_out_until_it_is_let_go(tmp_path):
@@ -39,22 +39,22 @@ def test_a_held_run_keeps_others_out_until_it_is_let_go(tmp_path):
 
     directory = directory_of(tmp_path)
     attempt = (
-        "import sys; from dgpbench import records; from filelock import Timeout\n"
-        "try:\n  with records.lock(sys.argv[1], timeout=0.1): print('in')\nexcept Timeout: print('out')"
+        "import sys; from dgpbench.runs import store; from filelock import Timeout\n"
+        "try:\n  with store.lock(sys.argv[1], timeout=0.1): print('in')\nexcept Timeout: print('out')"
     )
     ask = lambda: subprocess.run(
         [sys.executable, "-c", attempt, directory], capture_output=True, text=True
     ).stdout.strip()
-    with records.lock(directory):
+    with store.lock(directory):
         assert ask() == "out"
-        with records.lock(directory_of(tmp_path, split=1)):
+        with store.lock(directory_of(tmp_path, split=1)):
             pass  # another run is free
     assert ask() == "in"
     assert issubclass(Timeout, OSError)  # a held lock is not mistaken for a full disk, though it is an OSError
 
 
 def test_locks_lie_beside_the_runs_and_nowhere_else(tmp_path):
-    with records.lock(directory_of(tmp_path)):
+    with store.lock(directory_of(tmp_path)):
         assert sorted(path.name for path in tmp_path.iterdir()) == [".locks"]
-    with pytest.raises(ValueError, match="not the directory of a run"), records.lock(tmp_path):
+    with pytest.raises(ValueError, match="not the directory of a run"), store.lock(tmp_path):
         pass

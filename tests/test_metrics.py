@@ -1,4 +1,4 @@
-"""The metrics of METHODS Sec. 11, each against an independent computation."""
+"""The metrics of docs/methods.md, "Prediction and scores", each against an independent computation."""
 
 import numpy as np
 import pandas as pd
@@ -8,10 +8,10 @@ from scipy.integrate import quad
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
-from dgpbench import metrics
 from dgpbench.errors import Diverged
-from dgpbench.metrics import METRICS
-from dgpbench.predictive import GaussianMixture
+from dgpbench.predictions import metrics
+from dgpbench.predictions.metrics import METRICS
+from dgpbench.predictions.mixture import GaussianMixture
 
 NAMES = ["tll", "nlpp", "rmse", "crps", "coverage_50", "coverage_80", "coverage_90", "coverage_95", "calibration_error"]
 

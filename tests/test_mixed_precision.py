@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dgpbench import config, records
 from dgpbench.cli import main
-from dgpbench.methods.variational import DeepModel
+from dgpbench.config import groups
+from dgpbench.methods.structured import DeepModel
+from dgpbench.runs import store
 from tests.gp import small
 
 TAKE_IT = ["sgp", "mf", "stripes", "arrow", "star", "chain", "fc", "fc_mc", "sghmc", "aepmcm"]
@@ -41,13 +42,13 @@ def test_the_bound_and_its_gradients_are_those_of_float64_up_to_rounding(structu
 def test_methods_that_take_it_run_to_a_whole_record(method, tmp_path):
     settings = [f"method={method}", "dataset=diabetes", "budget=smoke", "precision=mixed", f"results_dir={tmp_path}"]
     assert main(["run", *settings, "progress=false", "plot=false"]) == 0
-    directory = next((tmp_path / "runs").rglob(records.RECORD)).parent
+    directory = next((tmp_path / "runs").rglob(store.RECORD)).parent
     assert directory.name == "split0-seed0+precision=mixed"
-    assert np.isfinite(records.read_record(directory)["scores"]["tll"])
+    assert np.isfinite(store.read_record(directory)["scores"]["tll"])
 
 
 def test_every_method_that_does_not_take_it_says_so(capsys):
-    refused = [name for name in config.choices("method") if name not in (*TAKE_IT, "custom", "mf_fixed_z")]
+    refused = [name for name in groups.names("method") if name not in (*TAKE_IT, "custom", "mf_fixed_z")]
     assert {"gpr", "sod", "aep", "fully_factorised"} <= set(refused)
     for name in refused:
         assert main(["validate", f"method={name}", "precision=mixed"]) == 2

@@ -1,21 +1,18 @@
-"""Natural gradients against a conjugate model and GPflow's own (METHODS Sec. 9, 16)."""
+"""Natural gradients against a conjugate model and GPflow's own (docs/methods.md, "Natural gradients")."""
 
+import door
 import gpflow
 import numpy as np
 import pytest
 import small
 import tensorflow as tf
+from gpflow.keras import tf_keras
 
-from dgpbench import config
-from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
 from dgpbench.gp import structures
 from dgpbench.gp.objectives import elbo
 from dgpbench.gp.propagate import marginalise
-from dgpbench.methods import variational
-from dgpbench.methods.choices import Choices, Seeds
-from dgpbench.training.clock import Clock
-from dgpbench.training.loops import AdamSettings
+from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.natural_gradient import NaturalGradientAdam, natural_step
 
 T, M = 2, 4
@@ -55,7 +52,7 @@ def test_own_step_equals_gpflows_at_a_factor_of_order_one():
 
 def optimiser(q, gamma, learning_rate=1e-12):
     return NaturalGradientAdam(
-        q, AdamSettings(learning_rate, 1.0, 1).build(), lambda step: tf.constant(gamma, tf.float64)
+        q, tf_keras.optimizers.legacy.Adam(learning_rate, epsilon=1e-8), lambda step: tf.constant(gamma, tf.float64)
     )
 
 
@@ -150,29 +147,21 @@ def test_no_cancellation_at_the_papers_starting_value():
 @pytest.mark.parametrize("method", ["star", "stripes", "arrow", "chain", "custom", "sod"])
 def test_other_posteriors_refuse_natural_gradients_and_say_why(method):
     with pytest.raises(Refused, match="natural") as refusal:
-        config.resolve(config.compose([f"method={method}", "optimiser=natgrad_adam"]))
+        resolve_overrides([f"method={method}", "optimiser=natgrad_adam"])
     assert "mf" in str(refusal.value)
 
 
 @pytest.mark.parametrize("method", ["mf", "sgp", "fc"])
 def test_mean_field_and_fully_coupled_accept_natural_gradients(method):
-    resolved = config.resolve(config.compose([f"method={method}", "optimiser=natgrad_adam"]))
-    assert resolved["training"]["natgrad_gamma"] == 0.005
+    run = resolve_overrides([f"method={method}", "optimiser=natgrad_adam"])
+    assert run.training.natgrad_gamma == 0.005
 
 
-@pytest.mark.parametrize("structure", ["mean_field", "fully_coupled"])
-def test_natural_gradients_train_through_the_shared_loop(structure):
-    method = {
-        "num_layers": 2, "width": 2, "num_inducing": 4, "structure": structure, "marginalise": True, "whiten": True,
-        "hidden_scale": 1e-5, "output_scale": 1.0,
-    }  # fmt: skip
-    training = {
-        "optimiser": "natgrad_adam", "natgrad_gamma": 0.1, "learning_rate": 0.001, "decay_rate": 0.99,
-        "decay_steps": 20, "max_iterations": 40, "batch_size": 20, "num_samples": 2, "early_stopping": False,
-    }  # fmt: skip
+@pytest.mark.parametrize("method", ["mf", "fc"])
+def test_natural_gradients_train_through_the_shared_loop(method):
+    sizes = ["method.num_layers=2", "method.width=2", "method.num_inducing=4"]
+    short = ["natgrad_gamma=0.1", "decay_steps=20", "max_iterations=40", "num_samples=2", "early_stopping=false"]
+    given = [f"method={method}", "optimiser=natgrad_adam", *sizes, *(f"training.{text}" for text in short)]
     X = np.random.default_rng(0).normal(size=(20, 2))
-    clock = Clock()
-    variational.fit(
-        Regression(X, np.sin(X[:, :1])), Choices(method, training, {"num_samples": 2}), Seeds(1, 2, 3, 4, 5), clock
-    )
-    assert clock.trace[-1].elbo > clock.trace[0].elbo
+    trace = door.fit(X, np.sin(X[:, 0]), *given).trace
+    assert trace[-1].elbo > trace[0].elbo

@@ -1,4 +1,4 @@
-"""Power expectation propagation with tied sites: aep and aepmcm (METHODS Sec. 7)."""
+"""Power expectation propagation with tied sites: aep and aepmcm (docs/methods.md, "Power EP")."""
 
 import math
 

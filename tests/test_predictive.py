@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
-from dgpbench.predictive import GaussianMixture
+from dgpbench.predictions.mixture import GaussianMixture
 
 
 def mixture_of(S: int, N: int, P: int = 1, seed: int = 0) -> GaussianMixture:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dgpbench import provenance
+from dgpbench.system import provenance
 
 
 def test_the_git_state_of_a_checkout_and_of_a_package_inside_another_repository(tmp_path):

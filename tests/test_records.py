@@ -12,14 +12,14 @@ import pandas as pd
 import pytest
 from one_record import POINTS, TRACE, directory_of, record_of
 
-from dgpbench import records
 from dgpbench.errors import Refused
+from dgpbench.runs import store
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     directory = directory_of(tmp_path)
-    records.write_run(directory, record_of(), POINTS, TRACE, {"mean_1": np.arange(3.0)})
+    store.write_run(directory, record_of(), POINTS, TRACE, {"mean_1": np.arange(3.0)})
     return directory
 
 
@@ -27,20 +27,20 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_a_run_reads_back_as_it_was_written(run):
-    record = records.read_record(run)
+    record = store.read_record(run)
     assert record["scores"] == {"tll": -2.4}
-    assert record["schema"] == records.SCHEMA
+    assert record["schema"] == store.SCHEMA
     assert sorted(record["files"]) == ["points.parquet", "posterior.npz", "trace.parquet"]
     pd.testing.assert_frame_equal(pd.read_parquet(run / "points.parquet"), POINTS)
-    np.testing.assert_array_equal(records.read_posterior(run)["mean_1"], np.arange(3.0))
-    assert records.verify_run(run) == []
+    np.testing.assert_array_equal(store.read_posterior(run)["mean_1"], np.arange(3.0))
+    assert store.verify_run(run) == []
     assert sorted(os.listdir(run)) == ["points.parquet", "posterior.npz", "record.json", "trace.parquet"]
 
 
 def test_a_second_writing_leaves_nothing_of_the_first(run):
-    records.write_run(run, record_of(status="failed", reason="ValueError: no"))
+    store.write_run(run, record_of(status="failed", reason="ValueError: no"))
     assert os.listdir(run) == ["record.json"]
-    assert records.verify_run(run) == []
+    assert store.verify_run(run) == []
 
 
 @pytest.mark.parametrize("last", range(1, 5))
@@ -55,15 +55,15 @@ def test_a_crash_between_any_two_moves_leaves_no_record(run, monkeypatch, last):
 
     monkeypatch.setattr(os, "replace", crashing)
     with pytest.raises(KeyboardInterrupt):
-        records.write_run(run, record_of(scores={"tll": 1.0}), POINTS, TRACE, {"mean_1": np.zeros(2)})
-    assert records.read_if_present(run) is None
+        store.write_run(run, record_of(scores={"tll": 1.0}), POINTS, TRACE, {"mean_1": np.zeros(2)})
+    assert store.read_if_present(run) is None
     assert not list(run.glob(".partial-*"))
 
 
 def test_a_killed_writing_is_cleared_away_by_the_next(run):
     (run / ".partial-abc").mkdir()
     (run / ".partial-abc" / "record.json").write_text("{")
-    records.write_run(run, record_of())
+    store.write_run(run, record_of())
     assert os.listdir(run) == ["record.json"]
 
 
@@ -75,9 +75,9 @@ def test_a_disk_that_cannot_be_written_is_refused_in_a_sentence_and_keeps_the_ol
     before = (run / "record.json").read_bytes()
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Refused, match=rf"{os.strerror(code)}; [\d,]+ MiB free there.*results_dir="):
-        records.write_run(run, record_of(scores={"tll": 9.0}), POINTS)
+        store.write_run(run, record_of(scores={"tll": 9.0}), POINTS)
     assert (run / "record.json").read_bytes() == before
-    assert records.verify_run(run) == []
+    assert store.verify_run(run) == []
     assert not list(run.glob(".partial-*"))
 
 
@@ -87,43 +87,43 @@ def test_another_error_of_the_disk_is_not_disguised(run, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", broken)
     with pytest.raises(OSError, match="input/output"):
-        records.write_run(run, record_of())
+        store.write_run(run, record_of())
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), np.float64("nan"), np.array([1.0, -np.inf])])
 @pytest.mark.parametrize("key", ["scores", "seconds", "data", "host"])
 def test_a_number_that_is_not_finite_is_refused(tmp_path, key, bad):
     with pytest.raises(ValueError, match=f"the record's {key} holds"):
-        records.write_run(directory_of(tmp_path), record_of(**{key: {"x": bad}}))
+        store.write_run(directory_of(tmp_path), record_of(**{key: {"x": bad}}))
     assert not list(tmp_path.rglob("record.json"))
 
 
 def test_not_a_number_becomes_null_in_notes_and_a_word_in_config_alone(tmp_path):
     nan = float("nan")
-    records.write_run(directory_of(tmp_path), record_of(notes=[{"trace": nan}], config={"lr": nan, "limit": -np.inf}))
-    record = records.read_record(directory_of(tmp_path))
+    store.write_run(directory_of(tmp_path), record_of(notes=[{"trace": nan}], config={"lr": nan, "limit": -np.inf}))
+    record = store.read_record(directory_of(tmp_path))
     assert record["notes"] == [{"trace": None}]
     assert record["config"] == {"lr": "nan", "limit": "-inf"}
 
 
 def test_numpy_values_paths_and_tuples_are_written_as_plain_json(tmp_path):
     notes = [np.float32(0.5), np.arange(2), (1, 2), Path("a"), True, np.bool_(False), None]
-    records.write_run(directory_of(tmp_path), record_of(notes=notes))
-    assert records.read_record(directory_of(tmp_path))["notes"] == [0.5, [0, 1], [1, 2], "a", True, False, None]
+    store.write_run(directory_of(tmp_path), record_of(notes=notes))
+    assert store.read_record(directory_of(tmp_path))["notes"] == [0.5, [0, 1], [1, 2], "a", True, False, None]
 
 
 def test_a_record_without_a_field_or_with_an_unknown_status_is_refused(tmp_path):
     incomplete = record_of()
     del incomplete["host"]
     with pytest.raises(ValueError, match="lacks host"):
-        records.write_run(tmp_path, incomplete)
+        store.write_run(tmp_path, incomplete)
     with pytest.raises(ValueError, match="status is one of done, failed"):
-        records.write_run(tmp_path, record_of(status="fine"))
+        store.write_run(tmp_path, record_of(status="fine"))
 
 
 def test_a_posterior_that_would_be_pickled_is_refused(tmp_path):
     with pytest.raises(ValueError, match="mean_1 is not"):
-        records.write_run(tmp_path, record_of(), posterior={"mean_1": np.array([{}])})
+        store.write_run(tmp_path, record_of(), posterior={"mean_1": np.array([{}])})
 
 
 # Damage
@@ -134,43 +134,43 @@ def test_a_truncated_record_is_named_and_counts_as_missing(run, share):
     whole = (run / "record.json").read_bytes()
     (run / "record.json").write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(ValueError, match=r"record\.json is truncated or damaged"):
-        records.read_record(run)
-    assert records.read_if_present(run) is None
-    assert "truncated" in records.verify_run(run)[0]
+        store.read_record(run)
+    assert store.read_if_present(run) is None
+    assert "truncated" in store.verify_run(run)[0]
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 1}', '{"schema": "x"}', "3", "\x00\x01", '{"schema": NaN}'])
 def test_json_that_is_no_record_is_refused(tmp_path, text):
     (tmp_path / "record.json").write_text(text)
     with pytest.raises(ValueError, match=r"record\.json"):
-        records.read_record(tmp_path)
+        store.read_record(tmp_path)
 
 
 def test_a_record_of_a_later_schema_is_refused(run):
     record = json.loads((run / "record.json").read_text())
     (run / "record.json").write_text(json.dumps(record | {"schema": 99}))
     with pytest.raises(ValueError, match="later dgpbench"):
-        records.read_record(run)
+        store.read_record(run)
 
 
 @pytest.mark.parametrize("name", ["points.parquet", "trace.parquet", "posterior.npz"])
 def test_a_truncated_changed_or_missing_file_is_found(run, name):
     whole = (run / name).read_bytes()
     (run / name).write_bytes(whole[:-1])
-    assert "bytes long instead of" in records.verify_run(run)[0]
+    assert "bytes long instead of" in store.verify_run(run)[0]
     (run / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert "other contents" in records.verify_run(run)[0]
+    assert "other contents" in store.verify_run(run)[0]
     (run / name).unlink()
-    assert "is missing" in records.verify_run(run)[0]
+    assert "is missing" in store.verify_run(run)[0]
 
 
 def test_a_file_from_elsewhere_and_a_record_in_the_wrong_place_are_found(run, tmp_path):
-    record = records.read_record(run)
+    record = store.read_record(run)
     other = directory_of(tmp_path, split=1)
     other.mkdir(parents=True)
     (other / "record.json").write_text(json.dumps(record | {"files": {}}))
     (other / "points.parquet").write_bytes(b"")
-    problems = " ".join(records.verify_run(other))
+    problems = " ".join(store.verify_run(other))
     assert "not mentioned in its record" in problems
     assert "another run" in problems
 
@@ -178,24 +178,24 @@ def test_a_file_from_elsewhere_and_a_record_in_the_wrong_place_are_found(run, tm
 def test_a_record_with_a_mangled_identity_is_a_problem_and_no_exception(run):
     record = json.loads((run / "record.json").read_text())
     (run / "record.json").write_text(json.dumps(record | {"identity": {"task": "x"}}))
-    assert "not as dgpbench writes it" in records.verify_run(run)[0]
+    assert "not as dgpbench writes it" in store.verify_run(run)[0]
 
 
 def test_all_records_are_found_and_a_damaged_one_stops_nothing(tmp_path):
     for split in range(3):
-        records.write_run(directory_of(tmp_path, split=split), record_of())
+        store.write_run(directory_of(tmp_path, split=split), record_of())
     (directory_of(tmp_path, split=1) / "record.json").write_text("{")
     (directory_of(tmp_path) / "checkpoints").mkdir()
-    found = list(records.find_records(tmp_path))
+    found = list(store.find_records(tmp_path))
     assert [path.parent.name for path, _ in found] == ["split0-seed0", "split1-seed0", "split2-seed0"]
     assert [isinstance(record, ValueError) for _, record in found] == [False, True, False]
 
 
 def test_a_results_folder_that_is_not_there_holds_no_records(tmp_path):
-    assert list(records.find_records(tmp_path / "nowhere")) == []
+    assert list(store.find_records(tmp_path / "nowhere")) == []
 
 
 def test_records_import_neither_tensorflow_nor_numpy_nor_pandas():
     heavy = ("tensorflow", "numpy", "pandas", "scipy")
-    code = f"import sys, dgpbench.records; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, dgpbench.runs.store; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -3,8 +3,9 @@
 import door
 import pytest
 
-from dgpbench.settings import SETTINGS
+from dgpbench.runs.resolve import documented
 
+SETTINGS = {key: setting for key, setting, _ in documented()}
 DATA = "dataset=step"
 # They say where and how a run is carried out, not what it computes.
 OUTSIDE = {
@@ -33,11 +34,10 @@ HOMES = {
     "training.thinning": ("method=sghmc",),
     "method.output_noise": ("method=fully_factorised",),
     "method.row_variance": ("method=fully_factorised",),
-    "method.model": ("method=gpr",),
+    "method.approximation": ("method=sgpr",),
     "method.max_rows": ("method=gpr",),
     "method.blocks": ("method=custom",),
     "method.blocks_file": ("method=custom",),
-    "training.optimiser": ("method=mf",),
     "training.natgrad_gamma": ("method=mf", "optimiser=natgrad_adam"),
     "task.num_folds": ("task=folds",),
 }
@@ -60,8 +60,7 @@ OTHER = {
     "method.freeze": "method.freeze=last",
     "method.noise": "method.noise=corrected",
     "method.output_noise": "method.output_noise=0.03",
-    "method.model": "method.model=sgpr",
-    "training.optimiser": "optimiser=natgrad_adam",
+    "method.approximation": "method.approximation=fitc",
     "training.epochs": "training.epochs=77",
     "training.max_seconds": "training.max_seconds=77",
 }
@@ -73,9 +72,18 @@ BOOLEANS = {
     "method.marginalise": "false",
     "training.early_stopping": "false",
 }
-MATTER = sorted(set(SETTINGS) - set(OUTSIDE))
+# A user's own table is known by the digest of what was read, which is in the directory's name.
+TABLE = {f"dataset.{key}" for key in ("path", "target", "separator", "drop")}
+MATTER = sorted(set(SETTINGS) - set(OUTSIDE) - TABLE)
 # What no list of settings has, and yet decides a result.
-CHOICES = ["dataset.seed=1", "dataset.num_rows=90", "dataset=bimodal", "task=folds", "method=mf", "protocol=jain2021"]
+CHOICES = [
+    "dataset.seed=1",
+    "dataset.num_rows=90",
+    "dataset=bimodal",
+    "task=folds",
+    "method=mf",
+    "protocol=jain2021",
+]
 
 
 def changed(key, folder):
@@ -88,7 +96,7 @@ def changed(key, folder):
         return OTHER[key]
     if key in BOOLEANS:
         return f"{key}={BOOLEANS[key]}"
-    return f"{key}=3" if SETTINGS[key].kind == "int" else f"{key}=0.123"
+    return f"{key}=3" if SETTINGS[key].kind is int else f"{key}=0.123"
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +131,12 @@ def test_another_choice_is_another_run(choice, plain):
     before, after = plain(), door.identity(DATA, choice)
     assert after.hash != before.hash
     assert after.directory != before.directory
+
+
+def test_another_optimiser_is_another_run(plain):
+    before, after = plain("method=mf"), door.identity(DATA, "method=mf", "optimiser=natgrad_adam")
+    assert after.hash != before.hash
+    assert after.directory.name.endswith("+optimiser=natgrad_adam")
 
 
 def test_asking_for_the_values_that_are_had_anyway_is_the_same_run(plain):

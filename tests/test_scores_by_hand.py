@@ -10,8 +10,8 @@ from scipy.integrate import trapezoid
 from scipy.special import logsumexp
 from scipy.stats import kstest, norm
 
-from dgpbench import metrics
-from dgpbench.predictive import GaussianMixture
+from dgpbench.predictions import metrics
+from dgpbench.predictions.mixture import GaussianMixture
 
 # Two components for each of four rows; the targets are what each row was drawn to show.
 MEANS = np.array([[0.0, 1.0, -2.0, 10.0], [4.0, 1.0, 2.0, 10.0]])

@@ -1,5 +1,6 @@
-"""SGHMC against closed forms, and its schedule and diagnostics (METHODS Sec. 6)."""
+"""SGHMC against closed forms, and its schedule and diagnostics (docs/methods.md, "SGHMC")."""
 
+import door
 import numpy as np
 import pytest
 import small
@@ -8,12 +9,12 @@ import tensorflow as tf
 from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.particles import log_joint, split_layers
 from dgpbench.methods import sampling
-from dgpbench.methods.choices import Choices, Seeds
+from dgpbench.methods.contract import Seeds
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.clock import Clock
 from dgpbench.training.diagnostics import autocorrelation_time, chain_summary, normality_pvalues
+from dgpbench.training.log import TrainingLog
 from dgpbench.training.mcem import Schedule
-from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerSettings
+from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerConstants
 
 SEEDS = Seeds(initial=1, holdout=2, batches=3, samples=4, prediction=5)
 
@@ -71,7 +72,7 @@ def run_chains(prior, X, y, settings, burn_in, num_steps, chains=64, thin=10):
 @pytest.mark.full
 def test_many_long_chains_at_depth_one_sample_the_posterior_of_fitc():
     prior, X, y, mean, covariance = conjugate()
-    settings = SamplerSettings(step_size=0.02, friction=0.05, freeze="mean")
+    settings = SamplerConstants(step_size=0.02, friction=0.05, freeze="mean")
     draws = run_chains(prior, X, y, settings, 10_000, 40_000).reshape(-1, len(mean))
     deviation = np.sqrt(np.diag(covariance))
     assert np.abs((draws.mean(axis=0) - mean) / deviation).max() < 0.03
@@ -93,7 +94,7 @@ def test_log_joint_at_depth_one_is_the_density_of_the_data_given_v():
 
 def test_one_step_uses_old_values_on_every_right_hand_side():
     rng = np.random.default_rng(0)
-    v, settings, N = rng.normal(size=(1, 3)), SamplerSettings(), 20
+    v, settings, N = rng.normal(size=(1, 3)), SamplerConstants(), 20
     sampler = Sampler(v, N, settings)
     xi, g, g2, p = 1.4, *(rng.uniform(0.5, 2.0, size=(1, 3)) for _ in range(3))
     for variable, value in zip((sampler.average, sampler.square, sampler.momentum), (g, g2, p), strict=True):
@@ -113,7 +114,7 @@ def test_one_step_uses_old_values_on_every_right_hand_side():
 
 def test_freezing_at_the_mean_averages_what_was_accumulated_and_at_the_last_keeps_the_snapshot():
     for freeze, expected in {"mean": 6.5, "last": 1.0}.items():
-        sampler = Sampler(np.zeros((1, 1)), 5, SamplerSettings(freeze=freeze))
+        sampler = Sampler(np.zeros((1, 1)), 5, SamplerConstants(freeze=freeze))
         for gradient, weight in ((9.0, 0.0), (2.0, 1.0), (3.0, 1.0)):
             sampler.accumulate(
                 tf.constant([[gradient]], tf.float64), tf.constant([[0.5]], tf.float64), tf.constant(weight, tf.float64)
@@ -125,14 +126,14 @@ def test_freezing_at_the_mean_averages_what_was_accumulated_and_at_the_last_keep
 
 def test_corrected_noise_takes_off_the_variance_of_the_gradient_and_never_goes_below_zero():
     for noise, expected in ((0.0, 2 * 1e-4 * 0.05 / 5), (1.0, 2 * 1e-4 * 0.05 / 5 - 1e-8), (1e6, 0.0)):
-        sampler = Sampler(np.zeros((1, 1)), 5, SamplerSettings(noise="corrected"))
+        sampler = Sampler(np.zeros((1, 1)), 5, SamplerConstants(noise="corrected"))
         sampler.gradient_noise.assign([[noise]])
         sampler.step(tf.zeros((1, 1), tf.float64), tf.ones((1, 1), tf.float64), adapt=False)
         assert sampler.momentum.numpy()[0, 0] == pytest.approx(np.sqrt(expected), rel=1e-9)
 
 
 def test_the_estimate_of_the_gradients_variance_is_that_of_minibatches_drawn_without_replacement():
-    chain, rows = toy_chain(method={"noise": "corrected"}, training={"batch_size": 10})
+    chain, rows = toy_chain(1, "method.noise=corrected", "training.batch_size=10")
     v, seed = tf.constant(np.random.default_rng(0).normal(size=(1, small.M))), tf.constant([1, 2])
     compiled = tf.function(lambda batch: chain._gradient(v, batch, seed, tf.constant(0, tf.int64)), autograph=False)
     gradients, estimates = [], []
@@ -158,16 +159,11 @@ def test_segments_cover_training_and_are_cut_where_the_burn_in_ends():
     assert sum(count for _, count in segments) == 50
 
 
-def choices(num_layers=1, method=None, training=None):
-    return Choices(
-        {"num_layers": num_layers, "width": 2, "num_inducing": small.M} | (method or {}),
-        {
-            "max_iterations": 20, "batch_size": 30, "learning_rate": 0.01, "decay_rate": 1.0, "decay_steps": 20,
-            "burn_in": 0.8, "window": 0.2, "thinning": 0.1,
-        }
-        | (training or {}),
-        {"num_samples": 6},
-    )  # fmt: skip
+def choices(num_layers=1, *more):
+    schedule = ["max_iterations=20", "batch_size=30", "decay_steps=20", "burn_in=0.8", "window=0.2", "thinning=0.1"]
+    sizes = [f"method.num_layers={num_layers}", "method.width=2", f"method.num_inducing={small.M}"]
+    given = ["method=sghmc", *sizes, *(f"training.{text}" for text in schedule), "prediction.num_samples=6"]
+    return door.settings(toy_rows(), *given, *more)
 
 
 def toy_rows():
@@ -175,19 +171,19 @@ def toy_rows():
     return Regression(X, y[:, None])
 
 
-def toy_chain(num_layers=1, method=None, training=None):
-    chosen, rows = choices(num_layers, method, training), toy_rows()
+def toy_chain(num_layers=1, *more):
+    chosen, rows = choices(num_layers, *more), toy_rows()
     prior = small.prior(small.architecture(num_layers, 2))
-    return sampling.build_chain(prior, rows, chosen, sampling.build_schedule(chosen), SEEDS), rows
+    return sampling.build_chain(prior, rows, chosen.method, chosen.training, SEEDS), rows
 
 
 @pytest.mark.parametrize(("num_layers", "noise"), [(2, "corrected"), (4, "plain")])
 def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noise):
-    clock = Clock()
-    predictor = sampling.fit(toy_rows(), choices(num_layers, {"noise": noise}), SEEDS, clock)
+    log = TrainingLog()
+    predictor = sampling.fit(toy_rows(), choices(num_layers, f"method.noise={noise}"), SEEDS, log)
     mixture = predictor.predict(np.zeros((7, small.D)), 3)
     assert mixture.means.shape == (6, 7, 1)
-    assert clock.trace[-1].iteration == 20 + 6 * 2
+    assert log.trace[-1].iteration == 20 + 6 * 2
     stored = predictor.posterior()
     assert stored["samples_1"].shape == (6, 2, small.M)
     assert len(np.unique(stored["samples_1"][:, 0, 0])) == 6
@@ -196,7 +192,8 @@ def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noi
 
 def test_the_same_seeds_give_the_same_numbers():
     means = [
-        sampling.fit(toy_rows(), choices(1), SEEDS, Clock()).predict(np.ones((3, small.D)), 3).means for _ in range(2)
+        sampling.fit(toy_rows(), choices(1), SEEDS, TrainingLog()).predict(np.ones((3, small.D)), 3).means
+        for _ in range(2)
     ]
     assert np.array_equal(*means)
 
@@ -242,7 +239,7 @@ def test_normality_pvalues_are_uniform_for_normals_and_small_for_uniforms():
 
 
 def test_a_run_that_resumes_from_any_checkpoint_ends_in_the_same_bits(tmp_path):
-    whole = sampling.fit(toy_rows(), choices(1), SEEDS, Clock()).posterior()["samples_1"]
+    whole = sampling.fit(toy_rows(), choices(1), SEEDS, TrainingLog()).posterior()["samples_1"]
     for stop_after in (8, 18, 25):  # within the burn-in, after it, and while collecting
 
         class Stop(Exception):
@@ -254,9 +251,9 @@ def test_a_run_that_resumes_from_any_checkpoint_ends_in_the_same_bits(tmp_path):
 
         checkpoints = Checkpoints(tmp_path / str(stop_after), every_seconds=0.0)
         with pytest.raises(Stop):
-            sampling.fit(toy_rows(), choices(1), SEEDS, Clock(report=interrupt, checkpoints=checkpoints))
+            sampling.fit(toy_rows(), choices(1), SEEDS, TrainingLog(report=interrupt, checkpoints=checkpoints))
         assert list((tmp_path / str(stop_after)).glob("step-*.npz"))
         resumed = sampling.fit(
-            toy_rows(), choices(1), SEEDS, Clock(checkpoints=Checkpoints(tmp_path / str(stop_after)))
+            toy_rows(), choices(1), SEEDS, TrainingLog(checkpoints=Checkpoints(tmp_path / str(stop_after)))
         )
         assert np.array_equal(resumed.posterior()["samples_1"], whole)

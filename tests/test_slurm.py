@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dgpbench import records, slurm
 from dgpbench.cli import main
 from dgpbench.errors import Refused
+from dgpbench.experiments import slurm
+from dgpbench.runs import store
 
 ITEM = "lindinger2020_table1"
 NARROWED = ["budget=smoke", "dataset=boston", "method=mf,star", "method.num_layers=2", "split=range(3)"]
@@ -100,7 +101,7 @@ def test_an_array_of_six_survives_a_requeue_and_a_kill(tmp_path):
     assert len(_done(tmp_path)) == 6
     assert "6 done" in ended.stderr
     for path in _done(tmp_path):
-        assert records.verify_run(path.parent) == []
+        assert store.verify_run(path.parent) == []
 
 
 def _reproduce(results: Path, *flags: str) -> subprocess.CompletedProcess:
@@ -163,9 +164,7 @@ def _process_of(job: str) -> int:
 
 def _done(results: Path) -> list[Path]:
     return [
-        path
-        for path, record in records.find_records(results)
-        if isinstance(record, dict) and record["status"] == "done"
+        path for path, record in store.find_records(results) if isinstance(record, dict) and record["status"] == "done"
     ]
 
 

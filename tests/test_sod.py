@@ -1,5 +1,11 @@
-"""Subset-of-data inference against exact GP regression, full covariances and brute force (METHODS Sec. 5)."""
+"""Subset-of-data inference against exact GP regression, full covariances and brute force.
 
+Reference: docs/methods.md, "Subset of data".
+"""
+
+from dataclasses import replace
+
+import door
 import gpflow
 import numpy as np
 import pytest
@@ -10,11 +16,11 @@ import tensorflow_probability as tfp
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
 from dgpbench.gp.prior import mean_map
-from dgpbench.gp.subset import batched_kernel, condition_on_labels, features, kl_divergence
 from dgpbench.gp.subset_model import PROPAGATIONS, SubsetDeepGP
+from dgpbench.gp.subset_moments import batched_kernel, condition_on_labels, features, kl_divergence
 from dgpbench.methods import subset, subset_choice
-from dgpbench.methods.choices import Choices, Seeds
-from dgpbench.training.clock import Clock
+from dgpbench.methods.contract import Seeds
+from dgpbench.training.log import TrainingLog
 from dgpbench.training.minibatches import base_seed
 
 N, D, M = 9, 2, 4
@@ -180,25 +186,16 @@ def test_every_trainable_variable_receives_a_gradient(num_layers, propagation):
         assert np.any(gradient != 0), variable.name
 
 
-def choices(num_layers=2, **method):
-    return Choices(
-        {
-            "num_layers": num_layers, "width": 2, "num_inducing": M, "subset": "kmeans", "propagation": "joint",
-            "start": "projected", "hidden_variance": 1e-5, "output_variance": 1.0, "layer_noise": 1e-5,
-            "lengthscale": 0.5, "jitter": 1e-5,
-        }
-        | method,
-        {
-            "max_iterations": 10, "batch_size": 4, "num_samples": 2, "learning_rate": 0.01, "decay_rate": 1.0,
-            "decay_steps": 1000, "early_stopping": False,
-        },
-        {"num_samples": 5},
-    )  # fmt: skip
+def choices(num_layers=2, num_inducing=M, *more):
+    sizes = [f"method.num_layers={num_layers}", "method.width=2", f"method.num_inducing={num_inducing}"]
+    short = ["max_iterations=10", "batch_size=4", "num_samples=2", "learning_rate=0.01", "early_stopping=false"]
+    given = ["method=sod", *sizes, "method.lengthscale=0.5", *(f"training.{text}" for text in short)]
+    return door.settings(toy_rows(), *given, "method.jitter=1e-5", "prediction.num_samples=5", *more)
 
 
 @pytest.mark.parametrize(("num_layers", "num_inducing"), [(3, M), (2, N)])
 def test_fit_predicts_a_component_a_sample_also_with_every_row_in_the_subset(num_layers, num_inducing):
-    predictor = subset.fit(toy_rows(), choices(num_layers, num_inducing=num_inducing), SEEDS, Clock())
+    predictor = subset.fit(toy_rows(), choices(num_layers, num_inducing), SEEDS, TrainingLog())
     mixture = predictor.predict(np.zeros((7, D)), 3)
     assert mixture.means.shape == (5, 7, 1)
     assert len(set(predictor.posterior()["subset_rows"])) == num_inducing
@@ -206,11 +203,11 @@ def test_fit_predicts_a_component_a_sample_also_with_every_row_in_the_subset(num
 
 def test_hidden_values_start_at_the_subsets_inputs_through_the_mean_maps_or_uniform_as_published():
     train, rows = toy_rows(), np.array([3, 0, 5, 2])
-    method = choices(3, num_inducing=4).method
+    method = choices(3, 4).method
     model = subset.build_model(method, train, rows, 0)
     np.testing.assert_allclose(model.means[0], (train.X @ mean_map(train.X, model.widths[0]))[rows].T)
     assert not np.any(model.means[-1])
-    published = subset.build_model(method | {"start": "uniform"}, train, rows, 0)
+    published = subset.build_model(replace(method, start="uniform"), train, rows, 0)
     assert all(0.0 <= np.min(mean) <= np.max(mean) < 1.0 for mean in map(np.asarray, published.means))
 
 

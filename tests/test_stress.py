@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dgpbench import config, records
 from dgpbench.cli import main
+from dgpbench.config import groups
 from dgpbench.gp.layers import GPLayer
+from dgpbench.runs import store
 
-METHODS = config.choices("method")
+METHODS = groups.names("method")
 QUICK = ("mf", "sod", "aep", "gpr")
 EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in METHODS]
 IN_FLOAT32 = [each for each in EACH if each.values[0] not in ("gpr", "sgpr", "fitc")]
@@ -35,7 +36,7 @@ def fitted(folder, method, X, y, *overrides):
     own = ["dataset=csv", f"dataset.path={folder}/table.csv", "dataset.target=y", f"results_dir={folder}/results"]
     kept = [text for text in overrides if method != "gpr" or not text.startswith("method.")]
     assert main(["run", f"method={method}", *own, *SMOKE, *kept]) == 0
-    record = records.read_record(next((folder / "results/runs").rglob(records.RECORD)).parent)
+    record = store.read_record(next((folder / "results/runs").rglob(store.RECORD)).parent)
     assert record["status"] == "done"
     assert all(np.isfinite(value) for value in record["scores"].values())
     return record["scores"]
@@ -50,7 +51,8 @@ def line(num_rows, num_features, seed=0):
 
 @pytest.mark.parametrize("method", EACH)
 def test_one_feature_is_learnt(method, tmp_path):
-    # A subset's sampled values in few dimensions make k(Z_S, Z_S) nearly singular (METHODS Sec. 5): eight GPs a layer.
+    # A subset's sampled values in few dimensions make k(Z_S, Z_S) nearly singular (docs/methods.md, "Subset of data"):
+    # eight GPs a layer.
     own = ["method.width=8"] if method.startswith("sod") else []
     iterations = 1000 if method.startswith(("sghmc", "sod")) else 300
     scores = fitted(tmp_path, method, *line(120, 1), f"training.max_iterations={iterations}", *own)

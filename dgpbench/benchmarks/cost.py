@@ -7,15 +7,17 @@ method was not timed, its family's does. Small sizes have larger ratios, so cost
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dgpbench import config
-from dgpbench.benchmarks.cells import Cell
+from dgpbench.benchmarks.cases import Cell
+from dgpbench.methods.settings import DeepSettings
+from dgpbench.runs.resolve import Run, resolve_overrides
+from dgpbench.training.settings import AdamSettings, LbfgsSettings, SamplerSettings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dgpbench.report.items import Item
+    from dgpbench.experiments.items import Item
 
 PRECEDENTS = {"sgp": "mf", "mf_fixed_z": "mf", "stripes": "star", "arrow": "star", "chain": "fc", "custom": "fc"}
 
@@ -45,35 +47,36 @@ def cost(item: "Item", bench: "pd.DataFrame") -> Cost:
 
 
 def _hours(choices: Mapping[str, str], bench: "pd.DataFrame") -> float:
-    resolved = config.resolve(config.compose([f"{key}={value}" for key, value in choices.items()]))
-    rows, features = _size(resolved)
-    training = config.with_iterations(resolved["training"], rows)
-    if training["optimiser"] == "lbfgs":
+    run = resolve_overrides([f"{key}={value}" for key, value in choices.items()])
+    rows, features = _size(run)
+    training = run.training.for_rows(rows)
+    if isinstance(training, LbfgsSettings):
         return 0.0
-    iterations = training["max_iterations"]
-    if training["optimiser"] == "sghmc":  # collecting costs a sampler step, about a third of an iteration
-        shares = training["thinning"] * resolved["prediction"]["num_samples"] / 3.0
-        iterations *= 1.0 + shares
-    return iterations * _milliseconds(resolved, rows, features, bench) / 3.6e6
+    iterations = float(training.max_iterations or 0)
+    if isinstance(training, SamplerSettings):  # collecting costs a sampler step, about a third of an iteration
+        iterations *= 1.0 + training.thinning * run.prediction.num_samples / 3.0
+    return iterations * _milliseconds(run, training, rows, features, bench) / 3.6e6
 
 
-def _size(resolved: Mapping[str, Any]) -> tuple[int, int]:
+def _size(run: Run) -> tuple[int, int]:
     """Training rows and features, as the data set's file states them."""
-    dataset = resolved["dataset"]
-    N, D = dataset.get("n") or dataset.get("num_rows"), dataset.get("d", 1)
-    return math.floor(0.9 * N), D
+    N = run.dataset["n"] if "n" in run.dataset else run.dataset["num_rows"]
+    return math.floor(0.9 * N), run.dataset.get("d", 1)
 
 
-def _milliseconds(resolved: Mapping[str, Any], rows: int, features: int, bench: "pd.DataFrame") -> float:
+def _milliseconds(
+    run: Run, training: AdamSettings | SamplerSettings, rows: int, features: int, bench: "pd.DataFrame"
+) -> float:
     from dgpbench.benchmarks.floors import flops
 
-    method, training = resolved["method"], resolved["training"]
-    width = min(30, features) if method["width"] == "inputs" else method["width"]
-    B, R = min(training["batch_size"], rows), training.get("num_samples", 1)
-    L, M, name = method["num_layers"], method["num_inducing"], method["name"]
-    cell = Cell("dgpbench", name, "", "", M, L, width, B, R, "float64", 1)
+    name, method = run.card.name, run.method.for_inputs(features)
+    assert isinstance(method, DeepSettings)
+    B, R = min(training.batch_size, rows), training.num_samples if isinstance(training, AdamSettings) else 1
+    L, M, tau = method.num_layers, method.num_inducing, method.width
+    assert isinstance(tau, int), "for_inputs comes first"
+    cell = Cell("dgpbench", name, "", "", M, L, tau, B, R, "float64", 1)
     timed = bench[bench["method"] == PRECEDENTS.get(name, name.split("_")[0] if name.startswith("sod") else name)]
     if timed.empty:
         return float("nan")
     first = timed.iloc[0]
-    return float(first["cpu_floor_ratio"] * flops(cell, resolved, features) / 1e6 / first["gemm_gflops"])
+    return float(first["cpu_floor_ratio"] * flops(cell, run, features) / 1e6 / first["gemm_gflops"])

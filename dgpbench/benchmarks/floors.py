@@ -13,25 +13,29 @@ Elementwise work (exponentials of the kernel, the scalar recursion, Adam) and th
 k(Z, Z) are not products and are left out, so a floor is not reached; it says how far a step is from the imaginable.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dgpbench.benchmarks.cells import Cell
+from dgpbench.benchmarks.cases import Cell
+from dgpbench.methods.power_ep_settings import PowerEPSettings
+from dgpbench.methods.settings import MethodSettings
+from dgpbench.methods.structured_settings import StructuredSettings
+from dgpbench.methods.subset_settings import SubsetSettings
+from dgpbench.runs.resolve import Run
 
 KERNEL_MATRIX = 5  # times M^3: a Cholesky factor, its inverse and, backward, two products
 
 
-def flops(cell: Cell, config: Mapping[str, Any], num_features: int) -> float:
+def flops(cell: Cell, run: Run, num_features: int) -> float:
     """Unavoidable flops of one step of a method; NaN for a family that is not counted.
 
-    :param config: the cell's resolved configuration
+    :param run: the cell's settings
     :param num_features: D
     """
-    family = config["method"]["_target_"].split(".")[-2]
-    count = FAMILIES.get(family)
-    return float("nan") if count is None else float(count(cell, config["method"], num_features))
+    count = FAMILIES.get(run.card.family)
+    return float("nan") if count is None else float(count(cell, run.method, num_features))
 
 
 def columns(cell: Cell, layer: int) -> int:
@@ -44,13 +48,14 @@ def widths(cell: Cell) -> tuple[int, ...]:
     return (*[cell.tau] * (cell.L - 1), 1)
 
 
-def variational(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
+def structured(cell: Cell, method: StructuredSettings, num_features: int) -> float:
     """Structured posteriors: features, quadratic forms, blocks of S; fc_mc samples v and has but the first."""
-    from dgpbench.methods.variational import build_structure
+    from dgpbench.gp.structures import STRUCTURES
 
     del num_features
-    structure = build_structure(dict(method), widths(cell))
-    if not method["marginalise"]:
+    custom = [method.blocks] if method.structure == "custom" else []
+    structure = STRUCTURES[method.structure](widths(cell), *custom)
+    if not method.marginalise:
         drawn = 6 * cell.M**2 * cell.R * int(structure.factor_pattern.sum())  # v = m + C e, and dC
         return features(cell) + projections(cell) + drawn
     return features(cell) + forms(cell, structure) + covariance_blocks(cell, structure)
@@ -93,7 +98,7 @@ def projections(cell: Cell) -> float:
     return 6 * cell.M * sum(width * cell.R * cell.B for width in widths(cell))
 
 
-def subset(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
+def subset(cell: Cell, method: SubsetSettings, num_features: int) -> float:
     """Subset of data: every path has its own kernel matrices in every layer but the first.
 
     Features as above; a kernel matrix 5 M^3 each; f = t^T F_S a projection (``propagation=diagonal``: a quadratic form
@@ -104,13 +109,13 @@ def subset(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
     matrices = KERNEL_MATRIX * M**3 * (1 + R * (cell.L - 1))
     last = 4 * M**2 * columns(cell, cell.L - 1) + 8 * M**3 * (R if cell.L > 1 else 1)
     hidden = projections(cell)
-    if method["propagation"] == "diagonal":
+    if method.propagation == "diagonal":
         hidden += sum(cell.tau * 4 * M**2 * columns(cell, layer) for layer in range(cell.L - 1))
     covariances = M**3 * sum(widths(cell))
     return features(cell) + matrices + last + hidden + covariances
 
 
-def sampling(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
+def sampling(cell: Cell, method: MethodSettings, num_features: int) -> float:
     """SGHMC: one sampler step and one hyperparameter step, each on B rows of one path.
 
     The sampler wants gradients for v alone: solves forward in every layer, backward in all but the first, and no dLk.
@@ -121,17 +126,17 @@ def sampling(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
     return sampler + learner + 2 * projections(cell)
 
 
-def power_ep(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
+def power_ep(cell: Cell, method: PowerEPSettings, num_features: int) -> float:
     """Tied sites: G, the cavity's covariance, q's determinant, 8 M^3 a GP; then rows as samples or Gaussians."""
     from dgpbench.gp.structures import mean_field
 
     sites = 8 * cell.M**3 * sum(widths(cell))
-    if method["propagation"] == "match_moments":
+    if method.propagation == "match_moments":
         return sites + matched(cell, num_features)
     return sites + features(cell) + forms(cell, mean_field(widths(cell)))
 
 
-def fully_factorised(cell: Cell, method: Mapping[str, Any], num_features: int) -> float:
+def fully_factorised(cell: Cell, method: MethodSettings, num_features: int) -> float:
     """A mean-field q(v), whose S are formed, and psi statistics."""
     del method
     return cell.M**3 * sum(widths(cell)) + matched(cell, num_features)
@@ -152,6 +157,6 @@ def matched(cell: Cell, num_features: int) -> float:
     return total
 
 
-FAMILIES: dict[str, Callable[[Cell, Mapping[str, Any], int], float]] = {
-    count.__name__: count for count in (variational, subset, sampling, power_ep, fully_factorised)
+FAMILIES: dict[str, Callable[[Cell, Any, int], float]] = {
+    count.__name__: count for count in (structured, subset, sampling, power_ep, fully_factorised)
 }

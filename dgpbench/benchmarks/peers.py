@@ -7,7 +7,8 @@ Each is its package's own layers, bound and Adam, a step compiled where the pack
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from dgpbench.benchmarks.cells import Cell
+from dgpbench.benchmarks.cases import Cell
+from dgpbench.benchmarks.rates import PRODUCT, PRODUCTS, measured_rate, product_rate
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
 
@@ -15,15 +16,13 @@ STEPS = 10  # of one block, as our own loop records them
 LEARNING_RATE = 0.005
 
 
-def gpflux(cell: Cell, data: Regression, beat: Callable) -> None:
+def gpflux(cell: Cell, data: Regression, turns: Callable) -> None:
     """GPflux: ``GPLayer``s with whitened mean-field q, R paths as R copies of each row, one ``tf.function`` a step."""
-    from dgpbench import quiet_tensorflow
+    from dgpbench.system import tf_session
 
-    quiet_tensorflow.start(cell.threads, cell.precision)
+    tf_session.start(cell.threads, cell.precision)
     import tensorflow as tf
     from gpflow.keras import tf_keras
-
-    from dgpbench.benchmarks.worker import product_rate
 
     model = _gpflux_model(cell, data)
     optimiser = tf_keras.optimizers.legacy.Adam(LEARNING_RATE)
@@ -40,7 +39,7 @@ def gpflux(cell: Cell, data: Regression, beat: Callable) -> None:
         optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
         return loss
 
-    _loop(cell, len(data.X), lambda rows: step(tf.constant(rows)).numpy(), beat(product_rate(cell)))
+    _loop(cell, len(data.X), lambda rows: step(tf.constant(rows)).numpy(), turns(product_rate(cell)))
 
 
 def _gpflux_model(cell: Cell, data: Regression):
@@ -68,7 +67,7 @@ def _gpflux_model(cell: Cell, data: Regression):
     return gpflux.models.DeepGP(layers, likelihood, num_data=N, default_model_class=tf_keras.Model).as_training_model()
 
 
-def gpytorch(cell: Cell, data: Regression, beat: Callable) -> None:
+def gpytorch(cell: Cell, data: Regression, turns: Callable) -> None:
     """GPyTorch: ``DeepGPLayer``s with Cholesky q, ``num_likelihood_samples`` paths, as its own example trains them."""
     import gpytorch as library
     import torch
@@ -88,13 +87,11 @@ def gpytorch(cell: Cell, data: Regression, beat: Callable) -> None:
             optimiser.step()
         return float(loss)
 
-    _loop(cell, len(data.X), step, beat(_torch_rate(cell.threads)))
+    _loop(cell, len(data.X), step, turns(_torch_rate(cell.threads)))
 
 
 def _torch_rate(threads: int) -> Callable[[], float]:
     import torch
-
-    from dgpbench.benchmarks.worker import PRODUCT, PRODUCTS, measured_rate
 
     left, right = torch.randn(PRODUCT[0], PRODUCT[1]), torch.randn(PRODUCT[1], PRODUCT[2])
     return lambda: measured_rate(lambda: [left @ right for _ in range(PRODUCTS)], threads)
@@ -134,8 +131,8 @@ def _gpytorch_model(cell: Cell, num_features: int):
     return Deep(), likelihoods.GaussianLikelihood()
 
 
-def _loop(cell: Cell, num_rows: int, step: Callable, beat: Callable) -> None:
-    """Blocks of steps on random rows, until the beat ends them."""
+def _loop(cell: Cell, num_rows: int, step: Callable, turns: Callable) -> None:
+    """Blocks of steps on random rows, until the turns end."""
     import numpy as np
 
     rng, iteration = np.random.default_rng(0), 0
@@ -143,7 +140,7 @@ def _loop(cell: Cell, num_rows: int, step: Callable, beat: Callable) -> None:
         for _ in range(STEPS):
             step(rng.integers(num_rows, size=min(cell.B, num_rows)))
         iteration += STEPS
-        beat(iteration)
+        turns(iteration)
 
 
 PEERS: dict[str, Callable[[Cell, Regression, Callable], None]] = {"gpflux": gpflux, "gpytorch": gpytorch}

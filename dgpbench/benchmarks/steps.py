@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
-from dgpbench.benchmarks.cells import OURS, Cell, Plan, groups
+from dgpbench.benchmarks.cases import OURS, Cell, Plan, interleaved
 from dgpbench.errors import Refused
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Stepper:
 def measure(plan: Plan, say: Say = lambda text: None) -> "pd.DataFrame":
     """Time every cell of a plan: one row for each, columns ``COLUMNS``."""
     done: list[Stepper] = []
-    for group in groups(plan):
+    for group in interleaved(plan):
         with contextlib.ExitStack() as processes:
             steppers = []
             for cell in group:
@@ -132,7 +132,7 @@ def table(steppers: Sequence[Stepper]) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    from dgpbench.provenance import cpu_model
+    from dgpbench.system.provenance import cpu_model
 
     if all(stepper.problem for stepper in steppers):
         raise Refused(f"no cell could be timed: {steppers[0].problem}")

@@ -4,22 +4,22 @@ import sys
 from argparse import Namespace
 from dataclasses import replace
 
-from dgpbench.benchmarks import cells, peers, steps
-from dgpbench.commands.output import put
+from dgpbench.benchmarks import cases, peers, steps
+from dgpbench.commands.output import write_output
 
 
 def bench(options: Namespace) -> int:
     """Time the cells, write the table; 1 where a cell could not be timed."""
-    plan = _beside_peers(options.overrides) if options.action == "peers" else cells.parse(options.overrides)
+    plan = _beside_peers(options.overrides) if options.action == "peers" else cases.parse(options.overrides)
     frame = steps.measure(plan, _say)
-    put(frame.to_csv(index=False, float_format="%.6g"), options.output)
+    write_output(frame.to_csv(index=False, float_format="%.6g"), options.output)
     return int(frame["problem"].notna().any())
 
 
-def _beside_peers(overrides: list[str]) -> cells.Plan:
+def _beside_peers(overrides: list[str]) -> cases.Plan:
     """Our mean field and every installed peer at the same setting, all interleaved."""
-    codes = [cells.OURS, *peers.installed()]
-    plan = cells.parse(overrides, methods=["mf"])
+    codes = [cases.OURS, *peers.installed()]
+    plan = cases.parse(overrides, methods=["mf"])
     beside = [replace(cell, code=code) for cell in plan.cells for code in codes]
     return replace(plan, cells=beside)
 

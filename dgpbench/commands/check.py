@@ -5,8 +5,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from dgpbench.errors import Refused
+from dgpbench.experiments.items import load
 from dgpbench.report import reference
-from dgpbench.report.items import load
 
 
 def check(options: Namespace) -> int:

@@ -2,22 +2,22 @@
 
 from argparse import Namespace
 
-from dgpbench import config
+from dgpbench.config import groups
+from dgpbench.config.settings import did_you_mean
 from dgpbench.errors import Refused
-from dgpbench.settings import did_you_mean
 
 
 def cite(options: Namespace) -> int:
     """Print the reference of a method, or that of a data set with its licence."""
-    if options.name in config.choices("method"):
-        values = config.describe("method", options.name)
+    if options.name in groups.names("method"):
+        values = groups.describe("method", options.name)
         print(f"{options.name}: {values['title']}\n{values['citation']}")
         return 0
-    if options.name in config.choices("dataset"):
-        values = config.describe("dataset", options.name)
+    if options.name in groups.names("dataset"):
+        values = groups.describe("dataset", options.name)
         print("\n".join([f"{options.name}: {values['title']}", *_card(values["card"])]))
         return 0
-    names = [*config.choices("method"), *config.choices("dataset")]
+    names = [*groups.names("method"), *groups.names("dataset")]
     raise Refused(
         f"there is no method or data set '{options.name}'{did_you_mean(options.name, names)}; "
         "`dgpbench list methods` and `dgpbench list datasets` show them all"

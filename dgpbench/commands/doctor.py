@@ -67,10 +67,10 @@ def _version(name: str) -> str | None:
 
 
 def _tensorflow() -> Check:
-    from dgpbench import quiet_tensorflow
+    from dgpbench.system import tf_session
 
     try:
-        quiet_tensorflow.start(1, "float64")
+        tf_session.start(1, "float64")
         import pyarrow  # noqa: F401  its newest versions install beside numpy 1 but cannot be imported
         import tensorflow_probability  # noqa: F401
     except ImportError as problem:

@@ -5,9 +5,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dgpbench import config
+from dgpbench.config import groups
 from dgpbench.errors import Refused
-from dgpbench.report import items
+from dgpbench.experiments import items
 from dgpbench.report.collect import collect
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def figure(options: Namespace) -> int:
     item = items.load(options.item, options.overrides)
     kind = format_of(options.format, options.output)
     first = Path(options.output or default_path(item, kind))
-    _draw(item, collect(item.results_dir), first)
+    draw(item, collect(item.results_dir), first)
     return 0
 
 
@@ -35,12 +35,12 @@ def _all(options: Namespace) -> int:
     if options.output and Path(options.output).suffix.lstrip(".") in FORMATS:
         raise Refused(f"figure all writes many files, so that --output {options.output} must be a folder")
     frame, waiting = None, []
-    for name in config.choices("experiment"):
+    for name in groups.names("experiment"):
         try:
             item = items.load(name, options.overrides)
             frame = collect(item.results_dir) if frame is None else frame
             path = default_path(item, kind)
-            _draw(item, frame, Path(options.output, path.name) if options.output else path)
+            draw(item, frame, Path(options.output, path.name) if options.output else path)
         except NoRuns:
             waiting.append(name)
         except Refused as refusal:
@@ -50,7 +50,7 @@ def _all(options: Namespace) -> int:
     return 0
 
 
-def _draw(item: items.Item, frame: "pd.DataFrame", first: Path) -> None:
+def draw(item: items.Item, frame: "pd.DataFrame", first: Path) -> None:
     """Write an item's first figure to a file and the others beside it, each named after what it shows."""
     from dgpbench.report.figures import render
 

@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from dgpbench import config
+from dgpbench.config import groups
 
 SHOWN = {
     "methods": ("title", "citation"),
@@ -18,7 +18,7 @@ SHOWN = {
 
 def listing(options: Namespace) -> int:
     """Print the entries of one group as a table or as JSON."""
-    entries = [entry(options.group, name) for name in config.choices(options.group[:-1])]
+    entries = [entry(options.group, name) for name in groups.names(options.group[:-1])]
     if options.json:
         print(json.dumps(entries, indent=2))
         return 0
@@ -31,7 +31,7 @@ def listing(options: Namespace) -> int:
 
 def entry(group: str, name: str) -> dict[str, Any]:
     """The facts of one entry that a list shows, from its file."""
-    values = config.describe(group[:-1], name)
+    values = groups.describe(group[:-1], name)
     return {"name": name} | {key: values.get(key) for key in SHOWN[group]}
 
 

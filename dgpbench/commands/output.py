@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from dgpbench.records import replacing
+from dgpbench.system.files import replacing
 
 
-def put(text: str, output: str | None) -> None:
+def write_output(text: str, output: str | None) -> None:
     """Print a text, or write it to a file, whose folder is made where it is missing.
 
     :raises Refused: where the file cannot be written

@@ -3,9 +3,9 @@
 import json
 from argparse import Namespace
 
-from dgpbench import plan as planning
+from dgpbench.experiments import plan as planning
+from dgpbench.experiments.items import load
 from dgpbench.report.collect import collect
-from dgpbench.report.items import load
 
 
 def plan(options: Namespace) -> int:
@@ -15,7 +15,7 @@ def plan(options: Namespace) -> int:
     left = planning.seconds_left([run for run in runs if run.state == planning.MISSING], collect(item.results_dir))
     if options.json:
         entries = [
-            {"overrides": list(run.overrides), "state": run.state, "directory": str(run.directory)} for run in runs
+            {"overrides": list(each.overrides), "state": each.state, "directory": str(each.directory)} for each in runs
         ]
         print(
             json.dumps(

@@ -2,11 +2,19 @@
 
 import sys
 from argparse import Namespace
+from pathlib import Path
 
-from dgpbench import outcomes
-from dgpbench import reproduce as reproducing
+from dgpbench.commands.figure import default_path, draw
+from dgpbench.commands.run import with_picture
 from dgpbench.errors import Refused
-from dgpbench.report.items import Item, load
+from dgpbench.experiments import engine, plan, slurm
+from dgpbench.experiments import reproduce as reproducing
+from dgpbench.experiments.items import Item, load
+from dgpbench.report import compare, published, tables
+from dgpbench.report.collect import collect
+from dgpbench.runs import outcomes
+from dgpbench.runs.outcomes import Outcome
+from dgpbench.runs.resolve import Run
 
 
 def reproduce(options: Namespace) -> int:
@@ -18,7 +26,9 @@ def reproduce(options: Namespace) -> int:
         return _on_cluster(item, options)
     if options.wait or options.launcher:
         raise Refused("--wait and --launcher belong to --engine slurm; without it the runs are carried out here")
-    done = reproducing.reproduce(item, retry_failed=options.retry_failed, workers=options.workers, say=_say)
+    done = reproducing.reproduce(
+        item, retry_failed=options.retry_failed, workers=options.workers, say=_say, report=_report
+    )
     if done.ended:
         _say(f"{len(done.ended)} runs: {outcomes.summary(done.ended)}")
     if done.kept_failures:
@@ -29,19 +39,26 @@ def reproduce(options: Namespace) -> int:
 
 def _on_cluster(item: Item, options: Namespace) -> int:
     """Submit what neither records nor queued jobs have, then render what there is; 1 where runs failed or conflict."""
-    from dgpbench import plan, slurm
-
     launcher = slurm.read_launcher(options.launcher)
     wanted = (plan.MISSING, plan.BROKEN) if options.retry_failed else (plan.MISSING,)
-    todo = [run for run in plan.plan(item) if run.state in wanted]
+    todo = [each for each in plan.plan(item) if each.state in wanted]
     if todo:
-        slurm.carry_out(
-            todo, lambda run: reproducing.quietly(run.overrides), launcher, item.results_dir, _say, waiting=options.wait
-        )
+        runs = reproducing.runs_of(todo, item)
+        slurm.carry_out(runs, launcher, item.results_dir, _say, waiting=options.wait)
     counts = plan.count(plan.plan(item))
     _say(f"{item.name}: " + ", ".join(f"{number} {state}" for state, number in counts.items() if number))
     _render(item, options)
     return int(counts[plan.BROKEN] + counts[plan.CONFLICT] > 0)
+
+
+def _report(total: int) -> engine.Report:
+    """A line for each run that ends, and its picture where that was asked for."""
+    tell = engine.terminal_report(total)
+
+    def report(number: int, run: Run, outcome: Outcome) -> None:
+        tell(number, run, with_picture(run, outcome))
+
+    return report
 
 
 def _say(text: str) -> None:
@@ -51,26 +68,16 @@ def _say(text: str) -> None:
 def _render(item: Item, options: Namespace) -> None:
     """The item's table and the share that agrees with the paper, and its picture."""
     if item.blocks:
-        _print_table(options)
+        _print_table(item, options)
     if item.figure:
-        _draw(options)
+        try:
+            draw(item, collect(item.results_dir), Path(default_path(item, "png")))
+        except Refused as refusal:  # an item whose runs all failed has no picture; the runs' exit code stands
+            _say(f"dgpbench: {refusal}")
 
 
-def _draw(options: Namespace) -> None:
-    """An item whose runs all failed has no picture; that is said, and the runs' exit code stands."""
-    from dgpbench.commands.figure import figure
-
-    try:
-        figure(Namespace(item=options.item, overrides=options.overrides, format=None, output=None))
-    except Refused as refusal:
-        _say(f"dgpbench: {refusal}")
-
-
-def _print_table(options: Namespace) -> None:
-    from dgpbench.report import compare, published, tables
-    from dgpbench.report.collect import collect
-
-    frame = collect(load(options.item, options.overrides).results_dir)
+def _print_table(item: Item, options: Namespace) -> None:
+    frame = collect(item.results_dir)
     print(tables.render(tables.table(options.item, options.overrides, frame), "md"), end="")
     if published.of_item(options.item):
         print("\nBeside the published numbers (dgpbench compare):")

@@ -4,8 +4,9 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from dgpbench import records
 from dgpbench.errors import Refused
+from dgpbench.runs import store
+from dgpbench.system import files
 
 
 def results(options: Namespace) -> int:
@@ -14,9 +15,9 @@ def results(options: Namespace) -> int:
     if not folder.is_dir():
         raise Refused(f"{folder} is not a folder; name the one that holds runs/")
     number = damaged = 0
-    for path, _ in records.find_records(folder):
+    for path, _ in store.find_records(folder):
         number += 1
-        if problems := records.verify_run(path.parent):
+        if problems := store.verify_run(path.parent):
             damaged += 1
             print("\n".join(problems))
             if options.quarantine:
@@ -32,7 +33,7 @@ def _quarantine(folder: Path, run: Path) -> Path:
     while target.exists():
         number += 1
         target = wanted.with_name(f"{wanted.name}~{number}")
-    with records.refusing_unwritable(target):
+    with files.refusing_unwritable(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(run, target)
     return target

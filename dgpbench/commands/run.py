@@ -1,12 +1,22 @@
-"""``dgpbench run``: checks the command line, hands it to Hydra and turns the outcomes into an exit code."""
+"""``dgpbench run``: checks the command line, carries out the run, and turns outcomes into an exit code.
+
+One run needs no launcher; a sweep goes through the real ``@hydra.main``, so that Hydra's launchers and flags all work.
+"""
 
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from dgpbench import config, outcomes
-from dgpbench.overrides import check_overrides, split_arguments
-from dgpbench.settings import SETTINGS
+from dgpbench.config import groups
+from dgpbench.config.overrides import split_arguments
+from dgpbench.errors import Refused
+from dgpbench.runs import outcomes
+from dgpbench.runs.outcomes import Outcome
+from dgpbench.runs.resolve import Run, documented, resolve_overrides
+from dgpbench.runs.validation import check_overrides
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -15,9 +25,12 @@ def run(arguments: Sequence[str]) -> int:
         print(help_text())
         return 0
     flags, overrides = split_arguments(arguments)
-    multirun = bool({"--multirun", "-m"} & set(flags))
-    if "--hydra-help" not in flags:
-        check_overrides(overrides, multirun=multirun)
+    if "--hydra-help" in flags:
+        return call_hydra([*overrides, *flags])
+    runs = check_overrides(overrides, multirun=bool({"--multirun", "-m"} & set(flags)))
+    hydras_own = any(text.lstrip("+~").startswith("hydra") for text in overrides)
+    if not flags and not hydras_own:
+        return outcomes.exit_code([_carry_out(runs[0])])
     with outcomes.collecting() as path:
         code = call_hydra([*overrides, *flags])
         ended = outcomes.read(path)
@@ -26,21 +39,52 @@ def run(arguments: Sequence[str]) -> int:
     return max(code, outcomes.exit_code(ended))
 
 
+def task(cfg: Any) -> None:
+    """What Hydra's launchers call, in this process or another: one run, one outcome; it never raises."""
+    from hydra.core.hydra_config import HydraConfig
+
+    del cfg  # as Hydra composed it; the overrides say the same, and which of them are settings
+    outcomes.add(_carry_out(resolve_overrides(HydraConfig.get().overrides.task)))
+
+
+def _carry_out(run: Run) -> Outcome:
+    """One run and its picture; says how it ended."""
+    from dgpbench.runs.run import execute
+
+    outcome = with_picture(run, execute(run))
+    stream = sys.stdout if outcome.status in ("done", "skipped") else sys.stderr
+    print(outcome.message, file=stream, flush=True)
+    return outcome
+
+
+def with_picture(run: Run, outcome: Outcome) -> Outcome:
+    """Draw the picture of a run that was done where that is wanted; where it cannot be drawn, the message says why."""
+    if outcome.status != "done" or outcome.directory is None or not run.limits.plot:
+        return outcome
+    from dgpbench.report.run_figure import save_run_figure
+
+    try:
+        save_run_figure(Path(outcome.directory))
+    except Exception as problem:  # matplotlib, fonts, a disk that is full: the record is written all the same
+        again = f"`dgpbench show {outcome.directory} --plot` tries again"
+        return replace(outcome, message=f"{outcome.message}\nno picture ({type(problem).__name__}: {problem}); {again}")
+    return outcome
+
+
 def call_hydra(arguments: Sequence[str]) -> int:
     """Call the real ``@hydra.main`` function, so that sweeps, launchers and ``--cfg`` all work."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from dgpbench.errors import Refused
-    from dgpbench.task import task
+    from dgpbench.config.compose import register_resolvers
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # exceptions reach us whole
-    config.register_resolvers()
+    register_resolvers()
     before = sys.argv
     sys.argv = ["dgpbench run", *arguments]
     try:
-        hydra.main(version_base="1.3", config_path=str(config.config_directory()), config_name="run")(task)()
+        hydra.main(version_base="1.3", config_path=str(groups.folder()), config_name="run")(task)()
     except (HydraException, OmegaConfBaseException) as problem:
         raise Refused(str(problem).splitlines()[0]) from None
     except SystemExit as stop:
@@ -63,13 +107,15 @@ def help_text() -> str:
         "",
         "Groups (later wins: method < protocol < budget < command line):",
     ]
-    lines += [f"  {group + '=':<12}{', '.join(config.choices(group))}" for group in config.GROUPS]
-    lines += ["", "Settings:"]
-    lines += [f"  {key + '=':<32}{setting.help} ({setting.describe()})" for key, setting in SETTINGS.items()]
+    lines += [f"  {group + '=':<12}{', '.join(groups.names(group))}" for group in groups.GROUPS]
+    lines += ["", "Settings; [in brackets] the families, optimisers or tasks that have it, where not all do:"]
+    for key, setting, owners in documented():
+        of = f"  [{', '.join(owners)}]" if owners else ""
+        lines.append(f"  {key + '=':<32}{setting.help} ({setting.describe()}){of}")
     lines += [
         "",
         "Flags: --multirun (-m) runs every combination of comma-separated values, 'range(10)' or 'glob(*)', which a",
         "shell needs quoted; --cfg job prints the configuration and runs nothing; --hydra-help explains the rest.",
-        "A value that holds commas, '=' or brackets needs quotes of its own inside the shell's.",
+        "A value that holds commas, '=' or brackets needs quotes inside the shell's.",
     ]
     return "\n".join(lines)

@@ -4,15 +4,15 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from dgpbench import records, summary
 from dgpbench.errors import Refused
+from dgpbench.runs import store, summary
 
 
 def show(options: Namespace) -> int:
     """Print a run's scores and settings; with ``--plot`` write its picture."""
     directory = run_directory(options.run)
     try:
-        record = records.read_record(directory)
+        record = store.read_record(directory)
     except ValueError as error:
         raise Refused(f"{error}; run it again to replace it") from None
     if options.json:
@@ -20,7 +20,7 @@ def show(options: Namespace) -> int:
     else:
         print(summary.of_run(record, directory))
         print("\n".join(_settings(record)))
-    for problem in records.verify_run(directory):
+    for problem in store.verify_run(directory):
         print(f"damaged: {problem}")
     if options.plot:
         print(f"picture: {_plot(directory, record, options.output)}")
@@ -33,10 +33,10 @@ def run_directory(given: str) -> Path:
     :raises Refused: where there is no run, or there are several
     """
     path = Path(given)
-    path = path.parent if path.name == records.RECORD else path
-    if (path / records.RECORD).is_file():
+    path = path.parent if path.name == store.RECORD else path
+    if (path / store.RECORD).is_file():
         return path
-    below = sorted(found.parent for found in path.rglob(records.RECORD)) if path.is_dir() else []
+    below = sorted(found.parent for found in path.rglob(store.RECORD)) if path.is_dir() else []
     if len(below) == 1:
         return below[0]
     if below:

@@ -4,10 +4,11 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from dgpbench import config
-from dgpbench.commands.output import put
+from dgpbench.commands.output import write_output
+from dgpbench.config import groups
 from dgpbench.errors import Refused
-from dgpbench.report import items, tables
+from dgpbench.experiments import items
+from dgpbench.report import tables
 from dgpbench.report.collect import collect
 
 
@@ -15,26 +16,27 @@ def table(options: Namespace) -> int:
     """Print or write one table; ``all`` writes every table that has records to a folder."""
     if options.item == "all":
         return _all(options)
-    made = tables.table(options.item, options.overrides)
-    put(tables.render(made, options.format), options.output)
+    made = tables.table(options.item, options.overrides, metric=options.metric)
+    write_output(tables.render(made, options.format), options.output)
     return 0
 
 
 def _all(options: Namespace) -> int:
-    named = [items.load(name) for name in config.choices("experiment")]
-    kept = [item.name for item in named if item.kind == "table"]
-    where = [text for text in options.overrides if text.startswith("results_dir=")]
-    results_dir = items.load(kept[0], where).results_dir
-    frame, folder = collect(results_dir), Path(options.output or Path(results_dir, "tables"))
-    for name in kept:
+    frame = None
+    for name in groups.names("experiment"):
+        if items.load(name).kind != "table":
+            continue
         try:
-            made = tables.table(name, options.overrides, frame)
+            results_dir = items.load(name, options.overrides).results_dir
+            frame = collect(results_dir) if frame is None else frame
+            made = tables.table(name, options.overrides, frame, options.metric)
         except Refused as refusal:  # narrowed to nothing: the other items may have something
             print(f"{name}: {refusal}", file=sys.stderr)
             continue
         if made.cells["count"].sum() == 0:
             print(f"{name}: no records of budget {made.item.budget}")
         else:
+            folder = Path(options.output or Path(results_dir, "tables"))
             budget = "" if made.item.budget == "paper" else f"-{made.item.budget}"
-            put(tables.render(made, options.format), str(folder / f"{name}{budget}.{options.format}"))
+            write_output(tables.render(made, options.format), str(folder / f"{name}{budget}.{options.format}"))
     return 0

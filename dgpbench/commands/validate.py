@@ -1,10 +1,12 @@
 """``dgpbench validate``: would ``run`` take this? Nothing is run or downloaded, and TensorFlow is not imported."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dgpbench.overrides import check_overrides, split_arguments
+from dgpbench.config.overrides import split_arguments
+from dgpbench.runs.resolve import Run
+from dgpbench.runs.validation import check_overrides
 
 if TYPE_CHECKING:
     from dgpbench.datasets.table import Table
@@ -21,37 +23,37 @@ def validate(arguments: Sequence[str]) -> int:
         )
         return 0
     flags, overrides = split_arguments(arguments)
-    configs = check_overrides(overrides, multirun=bool({"--multirun", "-m"} & set(flags)))
-    absent = _check_data(configs)
+    runs = check_overrides(overrides, multirun=bool({"--multirun", "-m"} & set(flags)))
+    absent = _check_data(runs)
     print("valid: `dgpbench run` takes it")
     if absent:
         print(f"not looked into, since it is not downloaded yet: {', '.join(absent)} (dgpbench data fetch)")
     return 0
 
 
-def _check_data(configs: list[dict[str, Any]]) -> list[str]:
+def _check_data(runs: list[Run]) -> list[str]:
     """Read each table once and split it as each run would; the names of those that would have to be downloaded.
 
     :raises Refused: for data that a run would refuse
     """
-    from dgpbench.problem import pose
+    from dgpbench.runs.problem import prepare
 
     tables: dict[str, Table | None] = {}
     absent: dict[str, None] = {}
-    for config in configs:
-        key = json.dumps(config["dataset"], default=str)
+    for run in runs:
+        key = json.dumps(run.dataset, default=str)
         if key not in tables:
-            tables[key] = _at_hand(config["dataset"])
+            tables[key] = _at_hand(run.dataset)
         table = tables[key]
         if table is None:
-            absent[config["dataset"]["name"]] = None
-            _check_declared(config)
+            absent[run.dataset_name] = None
+            _check_declared(run)
         else:
-            pose(config, table)
+            prepare(run, table)
     return list(absent)
 
 
-def _at_hand(spec: dict[str, Any]) -> "Table | None":
+def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
     """The table, or None where it would have to be downloaded."""
     from dgpbench.datasets import download, registry
 
@@ -61,17 +63,17 @@ def _at_hand(spec: dict[str, Any]) -> "Table | None":
     return registry.load(spec)
 
 
-def _check_declared(config: dict[str, Any]) -> None:
+def _check_declared(run: Run) -> None:
     """Split a table of the size that the data set's file declares: the sizes of the parts follow from it."""
     import numpy as np
 
     from dgpbench.datasets.table import Table
     from dgpbench.datasets.tasks import make_split
-    from dgpbench.problem import check_sizes
+    from dgpbench.runs.problem import check_sizes
 
-    spec = config["dataset"]
+    spec = run.dataset
     rows = np.arange(spec["n"], dtype=float)
     table = Table(spec["name"], rows[:, None], rows, ("row",), spec["target"])
-    known = spec | {"digest_xy_ordered": table.digest_xy_ordered}  # published splits need no more than the size here
-    split = make_split(table, config["task"], config["split"], known)
-    check_sizes(config, len(split.train), spec["d"], len(split.test))
+    known = {**spec, "digest_xy_ordered": table.digest_xy_ordered}  # published splits need no more than the size here
+    split = make_split(table, run.task, run.split, known)
+    check_sizes(run, len(split.train), spec["d"], len(split.test))

@@ -5,12 +5,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dgpbench.datasets import published
+from dgpbench.datasets import uci
 from dgpbench.datasets.download import Copy, Damaged
 from dgpbench.datasets.sources import Source
 from dgpbench.datasets.table import Table
 
-parts = published.parts
+parts = uci.parts
 
 
 def load(spec: Mapping[str, Any]) -> Table:
@@ -19,10 +19,10 @@ def load(spec: Mapping[str, Any]) -> Table:
     if path is not None and path.is_file():
         shipped = Copy(Source("", reader=spec["reader"]), path, f"package {spec['package']}")
         try:
-            return published.read_table(spec, shipped)
+            return uci.read_table(spec, shipped)
         except Damaged:
             pass
-    return published.load(spec)
+    return uci.load(spec)
 
 
 def package_file(package: str, path: str) -> Path | None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dgpbench.datasets.download import Damaged
-from dgpbench.datasets.published import check_digest
 from dgpbench.datasets.table import Table
+from dgpbench.datasets.uci import check_digest
 from dgpbench.errors import Refused
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from dgpbench.datasets.archives import sha256_of
 from dgpbench.datasets.download import Damaged
 from dgpbench.datasets.embedded import package_file
-from dgpbench.datasets.published import check_digest
 from dgpbench.datasets.table import SourceFile, Table
+from dgpbench.datasets.uci import check_digest
 from dgpbench.errors import Refused
 
 if TYPE_CHECKING:

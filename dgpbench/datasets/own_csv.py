@@ -12,14 +12,14 @@ import numpy as np
 from dgpbench.datasets.archives import sha256_of
 from dgpbench.datasets.table import SourceFile, Table
 from dgpbench.errors import Refused
-from dgpbench.memory import available
+from dgpbench.system.memory import available
 
 if TYPE_CHECKING:
     import pandas as pd
 
 HOW = (
     "dataset=csv needs dataset.path=FILE and dataset.target=COLUMN; Hydra wants a value with commas, = or brackets "
-    "in quotes of its own, as in 'dataset.path=\"a,b.csv\"'"
+    "in quotes inside the shell's, as in 'dataset.path=\"a,b.csv\"'"
 )
 
 

@@ -1,18 +1,20 @@
 """The data sets that there are: one YAML file each in ``conf/dataset``, and no second list."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dgpbench.config import groups
+from dgpbench.config.settings import setting
 from dgpbench.datasets.table import Table
 from dgpbench.errors import Refused
 
 # The module whose ``load`` makes the table of each kind.
 LOADERS = {
-    "uci": "published",
+    "uci": "uci",
     "embedded": "embedded",
     "sklearn": "embedded_sklearn",
     "flights": "flights",
@@ -20,6 +22,37 @@ LOADERS = {
     "synthetic": "synthetic",
     "csv": "own_csv",
 }
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """What a user sets of ``dataset=csv``."""
+
+    path: str | None = setting("the file: a header row, numbers below it")
+    target: str | None = setting("the column to predict")
+    separator: str | None = setting("between columns; null finds it")
+    drop: list = setting("columns to leave out")
+
+
+@dataclass(frozen=True)
+class SyntheticSettings:
+    """What a user sets of a table that is drawn."""
+
+    seed: int = setting("seed of the table; that of a run is another", low=0)
+    num_rows: int = setting("rows to draw", low=2)
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """What a user sets of any other data set."""
+
+
+SETTINGS: dict[str, type] = {"csv": TableSettings, "synthetic": SyntheticSettings}
+
+
+def settings_class(spec: Mapping[str, Any]) -> type:
+    """The settings of data sets of this kind."""
+    return SETTINGS.get(spec["kind"], NoSettings)
 
 
 def load(dataset_cfg: Mapping[str, Any]) -> Table:
@@ -37,19 +70,9 @@ def loader(spec: Mapping[str, Any]) -> ModuleType:
     return import_module(f"dgpbench.datasets.{LOADERS[spec['kind']]}")
 
 
-def specs(conf_dir: Path | str | None = None) -> dict[str, dict[str, Any]]:
-    """Every data set's configuration as it stands in its file, by name; without Hydra, for lists and cards."""
-    import yaml
-
-    files = sorted((Path(conf_dir) if conf_dir else conf_folder()).joinpath("dataset").glob("*.yaml"))
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return {file.stem: yaml.load(file.read_text("utf-8"), Loader=loader) for file in files}
-
-
-def conf_folder() -> Path:
-    """``conf/`` inside the installed package, else beside it in the repository."""
-    package = Path(__file__).resolve().parents[1]
-    return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
+def specs() -> dict[str, dict[str, Any]]:
+    """Every data set's file of conf/ by name; without Hydra, for lists and cards."""
+    return {name: groups.describe("dataset", name) for name in groups.names("dataset")}
 
 
 def is_at_hand(spec: Mapping[str, Any]) -> bool:

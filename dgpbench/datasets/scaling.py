@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dgpbench.errors import Refused
-from dgpbench.predictive import GaussianMixture
+from dgpbench.predictions.mixture import GaussianMixture
 
 
 @dataclass(frozen=True, eq=False)

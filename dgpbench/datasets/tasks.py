@@ -4,17 +4,19 @@ Random splits are drawn over the rows in the digest's sorted order, from a seed 
 one table in any order of rows give the same training and test rows, and every method meets the same split.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dgpbench.config.settings import setting
 from dgpbench.datasets.table import Table
 from dgpbench.errors import Refused
 from dgpbench.seeds import seed_for
 
-# The papers drop features that deviate no more than this, in raw units, from their extrapolation (METHODS Sec. 12).
+# The papers drop features that deviate no more than this, in raw units, from their extrapolation
+# (docs/methods.md, "Tasks").
 PAPERS_MIN_DEVIATION = 1e-3
 CLASSIC_FRACTION = 0.9
 
@@ -31,53 +33,71 @@ class Split:
     test: np.ndarray
 
 
-def make_split(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Split:
+@dataclass(frozen=True)
+class TaskSettings:
+    """A task that has no settings.
+
+    :param name: a key of ``TASKS``
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
+class InterpolationSettings(TaskSettings):
+    """Random rows."""
+
+    train_fraction: float = setting("share of the rows that train", above=0, below=1)
+
+
+@dataclass(frozen=True)
+class FoldsSettings(TaskSettings):
+    """k folds."""
+
+    num_folds: int = setting("number of folds", low=2)
+
+
+def make_split(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Split:
     """The split of this number.
 
-    :param task_cfg: ``name`` and the options of the task
     :param spec: the data set's configuration: its kind, its published splits
     :raises Refused: when there is no such split
     """
-    if task_cfg["name"] not in TASKS:
-        raise Refused(f"task is one of {', '.join(TASKS)}, not {task_cfg['name']}")
     if not isinstance(split, int) or split < 0:
         raise Refused(f"split is a whole number from 0, not {split}")
     if table.num_rows < 2:
         raise Refused(f"{table.name} has {table.num_rows} row: a split needs at least 2")
-    train, test = TASKS[task_cfg["name"]](table, task_cfg, split, spec)
+    train, test = TASKS[task.name].rows(table, task, split, spec)
     return Split(np.asarray(train, dtype=np.int64), np.asarray(test, dtype=np.int64))
 
 
-def min_deviation(task_cfg: Mapping[str, Any], spec: Mapping[str, Any]) -> float:
+def min_deviation(task: TaskSettings, spec: Mapping[str, Any]) -> float:
     """The raw standard deviation that a feature must exceed, for ``Standardiser.fit``.
 
     The papers' absolute threshold belongs to their extrapolation on their tables; a user's own may be in any units.
     """
-    return PAPERS_MIN_DEVIATION if task_cfg["name"] == "extrapolation" and spec["kind"] != "csv" else 0.0
+    return PAPERS_MIN_DEVIATION if task.name == "extrapolation" and spec["kind"] != "csv" else 0.0
 
 
 Rows = tuple[np.ndarray, np.ndarray]
 
 
-def interpolation(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
+def interpolation(table: Table, task: InterpolationSettings, split: int, spec: Mapping[str, Any]) -> Rows:
     """A random share of the rows trains. The permutation does not depend on the share: training sets are nested."""
-    fraction = task_cfg.get("train_fraction", 0.9)
-    if not 0 < fraction < 1:
-        raise Refused(f"task.train_fraction lies between 0 and 1, not {fraction}")
     rows = table.order[_generator("interpolation", table, split=split).permutation(table.num_rows)]
-    num_train = min(max(round(fraction * table.num_rows), 1), table.num_rows - 1)
+    num_train = min(max(round(task.train_fraction * table.num_rows), 1), table.num_rows - 1)
     return rows[:num_train], rows[num_train:]
 
 
-def extrapolation(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
-    """The half of the rows that lies lowest along a random direction w ~ N(0, I) of the standardised inputs tests.
+def extrapolation(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Rows:
+    """The test set is the lower half along a random direction w ~ N(0, I) of the standardised inputs.
 
-    Lindinger et al. (2020), Sec. 4; METHODS Sec. 12.
+    Lindinger et al. (2020), Sec. 4; docs/methods.md, "Tasks".
     """
     X = table.X[table.order]  # sorted, so that the means and deviations of every copy have the same bits
     with np.errstate(over="ignore"):
         deviation = X.std(axis=0)
-    kept = (X.max(axis=0) > X.min(axis=0)) & (deviation > min_deviation(task_cfg, spec))
+    kept = (X.max(axis=0) > X.min(axis=0)) & (deviation > min_deviation(task, spec))
     if not (kept.any() and np.isfinite(deviation).all()):
         raise Refused(f"no feature of {table.name} varies enough, within float64's range, to extrapolate along")
     X = (X[:, kept] - X[:, kept].mean(axis=0)) / deviation[kept]
@@ -86,7 +106,7 @@ def extrapolation(table: Table, task_cfg: Mapping[str, Any], split: int, spec: M
     return rows[table.num_rows // 2 :], rows[: table.num_rows // 2]
 
 
-def classic(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
+def classic(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Rows:
     """The splits of Hernandez-Lobato & Adams (2015), from the stream that drew them, one permutation per split."""
     published = spec.get("classic")
     if not published:
@@ -108,18 +128,18 @@ def classic_permutations(num_rows: int, num_splits: int) -> list[np.ndarray]:
     return [generator.permutation(num_rows) for _ in range(num_splits)]
 
 
-def folds(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
-    """One fold of k tests; one permutation serves all k, so that every row tests exactly once."""
-    num_folds = task_cfg.get("num_folds", 10)
-    if not isinstance(num_folds, int) or not 2 <= num_folds <= table.num_rows:
-        raise Refused(f"task.num_folds lies between 2 and the {table.num_rows} rows of {table.name}, not {num_folds}")
+def folds(table: Table, task: FoldsSettings, split: int, spec: Mapping[str, Any]) -> Rows:
+    """The test set is one fold of k; one permutation serves all k, so every row is in exactly one test set."""
+    num_folds = task.num_folds
+    if num_folds > table.num_rows:
+        raise Refused(f"task.num_folds is at most the {table.num_rows} rows of {table.name}, not {num_folds}")
     _check_range(split, num_folds, table)
     rows = table.order[_generator("folds", table).permutation(table.num_rows)]
     parts = np.array_split(rows, num_folds)
     return np.concatenate(parts[:split] + parts[split + 1 :]), parts[split]
 
 
-def fixed(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[str, Any]) -> Rows:
+def fixed(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Rows:
     """The first rows of the file train, as the donor asks."""
     num_train = spec.get("fixed_train_rows")
     if not num_train:
@@ -130,7 +150,21 @@ def fixed(table: Table, task_cfg: Mapping[str, Any], split: int, spec: Mapping[s
     return np.arange(num_train), np.arange(num_train, table.num_rows)
 
 
-TASKS = {each.__name__: each for each in (interpolation, extrapolation, classic, folds, fixed)}
+@dataclass(frozen=True)
+class Task:
+    """How a task draws its rows, and its settings."""
+
+    rows: Callable[..., Rows]
+    settings: type[TaskSettings] = TaskSettings
+
+
+TASKS = {
+    "interpolation": Task(interpolation, InterpolationSettings),
+    "extrapolation": Task(extrapolation),
+    "classic": Task(classic),
+    "folds": Task(folds, FoldsSettings),
+    "fixed": Task(fixed),
+}
 
 
 def _check_range(split: int, num_splits: int, table: Table) -> None:

@@ -1,4 +1,7 @@
-"""Objectives beside the ELBO: the power-EP energy and the bound with Gaussian hidden layers (METHODS Sec. 7, 8)."""
+"""Objectives beside the ELBO: the power-EP energy and the bound with Gaussian hidden layers.
+
+Reference: docs/methods.md, "Power EP" and "Fully factorised".
+"""
 
 import math
 
@@ -6,16 +9,10 @@ import tensorflow as tf
 
 from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.moment_matching import deterministic_moments, gaussian_moments
+from dgpbench.gp.objectives import LOG_2PI, log_normal
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagate import Paths
 from dgpbench.gp.sites import Sites
-
-LOG_2PI = math.log(2.0 * math.pi)
-
-
-def log_normal(y: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-    """log N(y; mean, variance)."""
-    return -0.5 * (LOG_2PI + tf.math.log(variance) + tf.square(y - mean) / variance)
 
 
 def log_tilted(paths: Paths, y: tf.Tensor, s2: tf.Tensor, power: float) -> tf.Tensor:
@@ -36,7 +33,7 @@ def log_tilted(paths: Paths, y: tf.Tensor, s2: tf.Tensor, power: float) -> tf.Te
 
 
 def power_ep_energy(sites: Sites, log_Z: tf.Tensor, power: float) -> tf.Tensor:
-    """The power-EP energy with tied sites, to be maximised (METHODS Sec. 7).
+    """The power-EP energy with tied sites, to be maximised (docs/methods.md, "Power EP").
 
         F = sum_{l,GP} [(1 - N/power) Phi(q) - Phi(prior) + (N/power) Phi(cavity)] + (N/B) sum_b log Z_b / power
 
@@ -49,7 +46,9 @@ def power_ep_energy(sites: Sites, log_Z: tf.Tensor, power: float) -> tf.Tensor:
 
 
 def hidden_bound(prior: DeepGP, q: Blocks, choleskys, X, y: tf.Tensor, hidden: list, num_data: int) -> tf.Tensor:
-    """The bound for q(v) q(h), with every row's hidden layers Gaussian (Damianou & Lawrence 2013; METHODS Sec. 8).
+    """The bound for q(v) q(h), with every row's hidden layers Gaussian (Damianou & Lawrence 2013).
+
+    Reference: docs/methods.md, "Fully factorised".
 
         F = (N/B) sum_b { sum_{l<L,t} E[log N(h; f, s2_l)] + H[q(h)] + E[log N(y_b; f^L, s2)] } - KL(q(v) || N(0, I))
 

@@ -2,9 +2,10 @@
 
     psi0 = E k(h, h),   psi1_m = E k(h, z_m),   psi2_mk = E k(h, z_m) k(h, z_k),   c_md = E (h_d - mu_d) k(h, z_m)
 
-Reference: Hernandez-Munoz 2018, Eqs. 4.2.21-4.2.33; METHODS Sec. 7. The hot path needs psi2 [B, M, M] only contracted
-with one symmetric matrix for each GP. psi2 is symmetric, so its M (M + 1) / 2 distinct entries suffice; their
-logarithms are linear in (mu w, w, ..) and hence one GEMM; one exponential and a second GEMM finish the contraction.
+Reference: Hernandez-Munoz 2018, Eqs. 4.2.21-4.2.33; docs/methods.md, "Psi statistics". The hot path needs psi2
+[B, M, M] only contracted with one symmetric matrix for each GP. psi2 is symmetric, so its M (M + 1) / 2 distinct
+entries suffice; their logarithms are linear in (mu w, w, ..) and hence one GEMM; one exponential and a second GEMM
+finish the contraction.
 """
 
 from functools import lru_cache

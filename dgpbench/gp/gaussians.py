@@ -1,4 +1,7 @@
-"""Gaussian variational posteriors over the whitened inducing outputs v of all layers (METHODS Sec. 2)."""
+"""Gaussian variational posteriors over the whitened inducing outputs v of all layers.
+
+Reference: docs/methods.md, "Structured posteriors".
+"""
 
 from typing import NamedTuple
 
@@ -89,7 +92,7 @@ class Blocks(NamedTuple):
 class BlockGaussian(gpflow.Module):
     """q(v) = N(m, C C^T) over the whitened inducing outputs of all layers, with C block lower triangular.
 
-    Reference: Lindinger et al. 2020, Sec. 3; METHODS Sec. 2.
+    Reference: Lindinger et al. 2020, Sec. 3; docs/methods.md, "Structured posteriors".
 
     :param structure: which blocks exist
     :param num_inducing: M

@@ -1,4 +1,4 @@
-"""S = C C^T from the blocks of C, without products of blocks that are zero (METHODS Sec. 2)."""
+"""S = C C^T from the blocks of C, without products of blocks that are zero (docs/methods.md, "Cost")."""
 
 import tensorflow as tf
 

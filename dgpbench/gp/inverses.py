@@ -1,8 +1,8 @@
 """The inverse of a positive definite matrix in three forms, each with a gradient of few products and no solves.
 
 With J the reversal of order, J P J = K K^T gives P = U U^T for U = J K J, and C = U^{-T} is the lower triangular factor
-of P^{-1} = C C^T (METHODS Sec. 9). Each form is a function of P with its own gradient; all share one factorisation,
-and in a graph what is not asked for is not computed.
+of P^{-1} = C C^T (docs/methods.md, "Natural gradients"). Each form is a function of P with its own gradient; all share
+one factorisation, and in a graph what is not asked for is not computed.
 """
 
 from typing import NamedTuple

@@ -10,7 +10,7 @@ from dgpbench.gp.whitening import whiten
 
 
 class Features(NamedTuple):
-    """What one layer says about its inputs h, before any posterior is chosen (METHODS Sec. 1).
+    """What one layer says about its inputs h, before any posterior is chosen (docs/methods.md, "Whitening").
 
     :param A: a_n = Lk^{-1} k(Z, h_n), [M, R, B], of the layer's type for columns
     :param residual: k(h_n, h_n) + w + s2_l - a_n^T a_n, the variance of the layer's output given v, [R, B]
@@ -27,7 +27,7 @@ class GPLayer(gpflow.Module):
     """The prior of one layer, f_t ~ GP(m(.)_t, k + w delta), with inducing inputs Z.
 
     Inducing outputs are u_t = m(Z)_t + Lk v_t with Lk Lk^T = k(Z, Z) + (w + jitter) I and p(v_t) = N(0, I)
-    (METHODS Sec. 1, "Whitening"). k(Z, h) holds no noise; k(h, h) holds w but no jitter.
+    (docs/methods.md, "Whitening"). k(Z, h) holds no noise; k(h, h) holds w but no jitter.
 
     :param kernel: GPflow kernel over the layer's inputs
     :param Z: inducing inputs, [M, T_{l-1}]

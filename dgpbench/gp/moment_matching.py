@@ -1,4 +1,4 @@
-"""Propagation of Gaussians: a Gaussian in, a Gaussian out (Bui et al. 2016; METHODS Sec. 7)."""
+"""Propagation of Gaussians: a Gaussian in, a Gaussian out (Bui et al. 2016; docs/methods.md, "Psi statistics")."""
 
 import gpflow
 import tensorflow as tf

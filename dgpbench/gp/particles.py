@@ -1,9 +1,8 @@
-"""Particular inducing outputs v, and the density that a sampler draws them from (METHODS Sec. 6)."""
-
-import math
+"""Particular inducing outputs v, and the density that a sampler draws them from (docs/methods.md, "SGHMC")."""
 
 import tensorflow as tf
 
+from dgpbench.gp.objectives import log_normal
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagate import given
 
@@ -15,15 +14,10 @@ def split_layers(flat: tf.Tensor, widths: tuple[int, ...]) -> list[tf.Tensor]:
     return [tf.reshape(part, tf.stack([K, width, M])) for part, width in zip(parts, widths, strict=True)]
 
 
-def log_density(y: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-    """log N(y; mean, variance), elementwise."""
-    return -0.5 * (math.log(2.0 * math.pi) + tf.math.log(variance) + tf.square(y - mean) / variance)
-
-
 def log_joint(
     prior: DeepGP, v: tf.Tensor, X: tf.Tensor, y: tf.Tensor, num_data: int, normals: list[tf.Tensor]
 ) -> tf.Tensor:
-    """-U(v) for each particle, up to a constant (Havasi et al. 2018, Eq. 8; METHODS Sec. 6).
+    """-U(v) for each particle, up to a constant (Havasi et al. 2018, Eq. 8; docs/methods.md, "SGHMC").
 
         -U = (N/B) sum_b log N(y_b; mu^_b, Sigma^_b + s2) - |v|^2 / 2
 
@@ -38,5 +32,5 @@ def log_joint(
     """
     widths = tuple(layer.num_gps for layer in prior.layers)
     paths = given(prior, split_layers(v, widths), prior.choleskys(), X, normals)
-    fit = tf.reduce_mean(log_density(y, paths.mean, paths.variance + prior.noise_variance), axis=1)
+    fit = tf.reduce_mean(log_normal(y, paths.mean, paths.variance + prior.noise_variance), axis=1)
     return num_data * fit - 0.5 * tf.reduce_sum(tf.square(v), axis=1)

@@ -1,4 +1,4 @@
-"""The prior of a deep GP, and its starting values (METHODS Sec. 1, 2)."""
+"""The prior of a deep GP, and its starting values (docs/methods.md, "Prior" and "Structured posteriors")."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

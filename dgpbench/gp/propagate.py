@@ -2,7 +2,7 @@
 
 Every function takes its standard normals as an argument, so that nested structures give identical paths for equal
 normals. A hidden layer is sampled with variance d + jitter, and the same d + jitter enters all later conditionals;
-the output's variance stays raw (METHODS Sec. 2, "Jitter").
+the output's variance stays raw (docs/methods.md, "Jitter").
 """
 
 from typing import NamedTuple
@@ -28,6 +28,11 @@ class Paths(NamedTuple):
     mean: tf.Tensor
     variance: tf.Tensor
     hidden: list[tf.Tensor]
+
+
+def path_shapes(widths: tuple[int, ...], num_samples: int, num_rows) -> list[tf.Tensor]:
+    """The shapes [T_l, R, B] of the hidden layers' standard normals."""
+    return [tf.stack([width, num_samples, num_rows]) for width in widths[:-1]]
 
 
 def marginalise(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tensor, normals: list[tf.Tensor]) -> Paths:
@@ -102,7 +107,7 @@ def _own_variance(S: tf.Tensor, features: Features) -> tf.Tensor:
 
 
 class _RecursiveMarginals:
-    """Theorem 1 for STAR and its sub-cases, without any per-row linear algebra (METHODS Sec. 2, identity 1).
+    """Theorem 1 for STAR and its sub-cases, without any per-row linear algebra (docs/methods.md, "Recursion for STAR").
 
     Hidden GPs of different index t are uncoupled, so for each t the nodes (1, t), (2, t), .. form a chain of scalars,
     and an unrolled LDL^T over the layers, elementwise over (t, r, b), gives

@@ -1,4 +1,6 @@
-"""Quadratic and bilinear forms over many columns: the dominant cost of every structured method (METHODS Sec. 2).
+"""Quadratic and bilinear forms over many columns: the dominant cost of every structured method.
+
+Reference: docs/methods.md, "Cost".
 
 The columns A may be of lower precision than the blocks S: products and passes over columns are then done in theirs, and
 the forms, one number a column, come back in that of S.

@@ -1,4 +1,7 @@
-"""Tied sites: q(v) proportional to N(v; 0, I) g(v)^N, for power expectation propagation (METHODS Sec. 7)."""
+"""Tied sites: q(v) proportional to N(v; 0, I) g(v)^N, for power expectation propagation.
+
+Reference: docs/methods.md, "Power EP".
+"""
 
 import math
 

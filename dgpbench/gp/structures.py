@@ -1,4 +1,6 @@
-"""Which M x M blocks of the variational factor C exist (METHODS Sec. 2; Lindinger et al. 2020, Sec. 3.2).
+"""Which M x M blocks of the variational factor C exist (Lindinger et al. 2020, Sec. 3.2).
+
+Reference: docs/methods.md, "Structured posteriors".
 
 A node is one GP, (l, t). C is lower triangular over the nodes in layer order; its diagonal blocks always exist,
 and a *structure* lists the others. Layers and GPs count from 0 here, from 1 in the papers and in configuration.
@@ -167,3 +169,17 @@ def _named_pairs(named: Any, rows: int, columns: int) -> Pairs:
 STRUCTURES: dict[str, Callable[..., Structure]] = {
     function.__name__: function for function in (mean_field, stripes, arrow, star, chain, fully_coupled, custom)
 }
+
+
+def num_blocks(name: str, widths: Sequence[int]) -> int:
+    """Blocks of C, the diagonal ones included, counted and not listed; of a custom structure the diagonal ones."""
+    hidden, width, nodes = len(widths) - 1, widths[0], sum(widths)
+    stripes, arrow = width * hidden * (hidden - 1) // 2, width * hidden
+    coupled = {
+        "stripes": stripes,
+        "arrow": arrow,
+        "star": stripes + arrow,
+        "chain": (width**2 * (hidden - 1) + width) * (hidden > 0),
+        "fully_coupled": nodes * (nodes - 1) // 2,
+    }
+    return nodes + coupled.get(name, 0)

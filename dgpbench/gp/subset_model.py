@@ -1,13 +1,16 @@
-"""The subset-of-data deep GP: its parameters, its paths and its bound (Jain et al. 2021, Eq. 11; METHODS Sec. 5)."""
+"""The subset-of-data deep GP: its parameters, its paths and its bound (Jain et al. 2021, Eq. 11).
+
+Reference: docs/methods.md, "Subset of data".
+"""
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.objectives import expected_log_density
-from dgpbench.gp.prior import KERNELS, Architecture
-from dgpbench.gp.subset import (
-    LOG_2PI,
+from dgpbench.gp.kernels import KERNELS
+from dgpbench.gp.objectives import LOG_2PI, expected_log_density
+from dgpbench.gp.prior import Architecture
+from dgpbench.gp.subset_moments import (
     SubsetGaussian,
     SubsetPaths,
     condition_on_labels,
@@ -69,7 +72,7 @@ class SubsetDeepGP(gpflow.Module):
         return subset, [tf.stack([num_samples, T, num_rows]) for T in hidden]
 
     def paths(self, X: tf.Tensor, subset_normals: list[tf.Tensor], row_normals: list[tf.Tensor]) -> SubsetPaths:
-        """Propagate the subset and the rows X [B, D] together, layer by layer (``gp.subset``)."""
+        """Propagate the subset and the rows X [B, D] together, layer by layer (``gp.subset_moments``)."""
         Z_S, z, choleskys = self.X_S[None], X[None], []
         draw = PROPAGATIONS[self.propagation]
         for layer, kernel in enumerate(self.kernels):
@@ -83,7 +86,7 @@ class SubsetDeepGP(gpflow.Module):
         return SubsetPaths(*output_moments(labelled, rows), choleskys, labelled)
 
     def bound(self, paths: SubsetPaths, y: tf.Tensor, num_others: int) -> tf.Tensor:
-        """The ELBO of Jain et al., Eq. 11 (METHODS Sec. 5).
+        """The ELBO of Jain et al., Eq. 11 (docs/methods.md, "Subset of data").
 
             (N-M)/B sum_{b not in S} mean_r E[log N(y_b; f_b^L, s2)] + E_{q^}[log N(y_S; F_S^L, s2 I)]
             - sum_{l < L} sum_d mean_r KL(q(f_S^{l,d}) || N(0, K^l)) - mean_r KL(q^(F_S^L) || N(0, K^L))

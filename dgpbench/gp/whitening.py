@@ -1,4 +1,7 @@
-"""A = Lk^{-1} k(Z, h) for many columns h (METHODS Sec. 1), with a gradient that leaves out what is known to be zero."""
+"""A = Lk^{-1} k(Z, h) for many columns h, with a gradient that leaves out what is known to be zero.
+
+Reference: docs/methods.md, "Whitening".
+"""
 
 import tensorflow as tf
 

@@ -1,6 +1,7 @@
 """The fully factorised variational deep GP (Damianou & Lawrence 2013).
 
-q = prod_l q(v^l) q(h^l) with q(h^l) = prod_n N(m_n^l, diag s_n^l), which cuts the layers' dependence (METHODS Sec. 8):
+q = prod_l q(v^l) q(h^l) with q(h^l) = prod_n N(m_n^l, diag s_n^l), which cuts the layers' dependence
+(docs/methods.md, "Fully factorised"):
 
     F = (N/B) sum_b { sum_{l<L,t} E[log N(h; f, s2_l)] + H[q(h)] + E[log N(y_b; f^L, s2)] } - KL(q(v) || N(0, I))
 
@@ -20,37 +21,44 @@ from dgpbench.gp.gaussians import BlockGaussian
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, mean_map
 from dgpbench.gp.propagate import Paths
-from dgpbench.methods.choices import Choices, Seeds, pick
+from dgpbench.gp.structures import mean_field
+from dgpbench.methods.contract import FitSettings, Seeds, pick
+from dgpbench.methods.fully_factorised_settings import FullyFactorisedSettings
 from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.variational import DeepPredictor, build_posterior, hold_out, stopping_rule, train_by_adam
-from dgpbench.training.clock import Clock
+from dgpbench.methods.prediction import DeepPredictor, validation
+from dgpbench.training.early_stopping import hold_out
+from dgpbench.training.log import TrainingLog
+from dgpbench.training.loops import maximise
+from dgpbench.training.settings import AdamSettings
 
 
-def fit(train: Regression, choices: Choices, seeds: Seeds, clock: Clock) -> DeepPredictor:
+def fit(
+    train: Regression, settings: FitSettings[FullyFactorisedSettings, AdamSettings], seeds: Seeds, log: TrainingLog
+) -> DeepPredictor:
     """Fit a deep GP with a Gaussian for each row's hidden layers.
 
     :param train: standardised rows X [N, D], Y [N, 1]
     """
-    architecture = pick(Architecture, choices.method)
+    method, training = settings.method, settings.training
+    architecture = pick(Architecture, method, precision=settings.precision, white_noise=None)
     prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
     for layer in prior.layers:
         check_kernel(layer.kernel)
-    rule = stopping_rule(choices.training)
-    fitting, held_out = hold_out(train, rule, choices.training, seeds.holdout)
-    hidden = HiddenRows(
-        principal_rows(fitting.X, architecture.widths[:-1], seeds.initial), choices.method["row_variance"]
-    )
-    model = FullyFactorisedModel(prior, build_posterior(choices.method, architecture), hidden)
+    fitting, held_out = hold_out(train, training, seeds.holdout)
+    hidden = HiddenRows(principal_rows(fitting.X, architecture.widths[:-1], seeds.initial), method.row_variance)
+    scales = [method.hidden_scale] * (method.num_layers - 1) + [method.output_scale]
+    q = BlockGaussian(mean_field(architecture.widths), method.num_inducing, scales)
+    model = FullyFactorisedModel(prior, q, hidden)
     N = len(fitting.X)
-    iterations = train_by_adam(
-        model,
-        fitting,
-        held_out,
-        rule,
-        choices.training,
-        seeds,
-        clock,
+    monitor = DeepPredictor(model, training.validation_samples, {})
+    iterations = maximise(
         lambda _step, X, y, rows: model.bound(X, y, rows, N),
+        model.trainable_variables,
+        fitting,
+        training,
+        seeds.batches,
+        log,
+        validation=validation(monitor, held_out, training, seeds.holdout),
     )
     return DeepPredictor(model, 1, {"iterations": iterations})
 

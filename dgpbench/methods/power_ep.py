@@ -4,7 +4,7 @@ q(v) is proportional to N(v; 0, I) g(v)^N. The energy, maximised by Adam over si
 
     F = sum_{l,GP} [(1 - N) Phi(q) - Phi(prior) + N Phi(cavity)] + (N/B) sum_b log Z_b
 
-where log Z_b is the log-density of y_b when its row is propagated under the cavity (METHODS Sec. 7):
+where log Z_b is the log-density of y_b when its row is propagated under the cavity (docs/methods.md, "Power EP"):
 
     aep      a Gaussian in, a Gaussian out: moments matched by psi statistics, no samples
     aepmcm   R sampled paths, log Z_b = logsumexp_r log N(y_b; m_r, v_r) - log R: a mixture
@@ -25,61 +25,59 @@ from dgpbench.gp.expectations import check_kernel
 from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
-from dgpbench.gp.propagate import Paths, marginalise
+from dgpbench.gp.propagate import Paths, marginalise, path_shapes
 from dgpbench.gp.sites import TiedSites
-from dgpbench.methods.choices import Choices, Seeds, pick
+from dgpbench.methods.contract import FitSettings, Seeds, pick
 from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.variational import (
-    COLUMNS_AT_ONCE,
-    DeepPredictor,
-    hold_out,
-    path_shapes,
-    stopping_rule,
-    train_by_adam,
-)
-from dgpbench.training.clock import Clock
+from dgpbench.methods.power_ep_settings import PowerEPSettings
+from dgpbench.methods.prediction import COLUMNS_AT_ONCE, DeepPredictor, validation
+from dgpbench.training.early_stopping import hold_out
+from dgpbench.training.log import TrainingLog
+from dgpbench.training.loops import maximise
 from dgpbench.training.minibatches import base_seed, stateless_normals
+from dgpbench.training.settings import AdamSettings
 
 
-def fit(train: Regression, choices: Choices, seeds: Seeds, clock: Clock) -> DeepPredictor:
+def fit(
+    train: Regression, settings: FitSettings[PowerEPSettings, AdamSettings], seeds: Seeds, log: TrainingLog
+) -> DeepPredictor:
     """Fit a deep GP by power EP.
 
     :param train: standardised rows X [N, D], Y [N, 1]
-    :param choices: ``method.propagation`` is ``match_moments`` (aep) or ``sample`` (aepmcm)
     """
-    architecture = pick(Architecture, choices.method)
-    matched = choices.method["propagation"] == "match_moments"
-    rule = stopping_rule(choices.training)
-    fitting, held_out = hold_out(train, rule, choices.training, seeds.holdout)
+    method, training = settings.method, settings.training
+    architecture = pick(Architecture, method, precision=settings.precision, white_noise=None)
+    matched = method.propagation == "match_moments"
+    fitting, held_out = hold_out(train, training, seeds.holdout)
     prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
     if matched:
         for layer in prior.layers:
             check_kernel(layer.kernel)
-    q = build_sites(choices.method, architecture, len(fitting.X), seeds.initial)
-    model = PowerEPModel(prior, q, choices.method["power"], matched=matched)
-    seed, R = base_seed(seeds.samples), choices.training["num_samples"]
-    iterations = train_by_adam(
-        model,
-        fitting,
-        held_out,
-        rule,
-        choices.training,
-        seeds,
-        clock,
+    q = build_sites(method, len(fitting.X), seeds.initial)
+    model = PowerEPModel(prior, q, method.power, matched=matched)
+    seed, R = base_seed(seeds.samples), training.num_samples
+    monitor = DeepPredictor(model, training.validation_samples, {})
+    iterations = maximise(
         lambda step, X, y, _rows: model.energy(X, y, R, seed, step),
+        model.trainable_variables,
+        fitting,
+        training,
+        seeds.batches,
+        log,
+        validation=validation(monitor, held_out, training, seeds.holdout),
     )
-    num_samples = 1 if matched else choices.prediction["num_samples"]
+    num_samples = 1 if matched else settings.num_samples
     return DeepPredictor(model, num_samples, {"iterations": iterations, **model.noise()})
 
 
-def build_sites(method: dict, architecture: Architecture, num_data: int, seed: int) -> TiedSites:
+def build_sites(method: PowerEPSettings, num_data: int, seed: int) -> TiedSites:
     """Sites at their starting values: hidden means drawn at random, which tells the GPs of a layer apart."""
-    L, M = architecture.num_layers, architecture.num_inducing
+    L, M, widths = method.num_layers, method.num_inducing, method.widths()
     rng = np.random.default_rng(seed)
-    spreads = [method["hidden_mean_spread"]] * (L - 1) + [0.0]
-    means = [spread * rng.normal(size=(T, M)) for T, spread in zip(architecture.widths, spreads, strict=True)]
-    scales = [method["hidden_scale"]] * (L - 1) + [method["output_scale"]]
-    return TiedSites(architecture.widths, M, scales, means, num_data)
+    spreads = [method.hidden_mean_spread] * (L - 1) + [0.0]
+    means = [spread * rng.normal(size=(T, M)) for T, spread in zip(widths, spreads, strict=True)]
+    scales = [method.hidden_scale] * (L - 1) + [method.output_scale]
+    return TiedSites(widths, M, scales, means, num_data)
 
 
 class PowerEPModel(gpflow.Module):

@@ -1,7 +1,9 @@
 """Stochastic-gradient Hamiltonian Monte Carlo for deep GPs (Havasi, Hernandez-Lobato & Murillo-Fuentes 2018).
 
-    draw v ~ p(v | X, y) ∝ exp(-U(v)),   -U = sum_n log N(y_n; mu^_n, Sigma^_n + s2) - |v|^2 / 2     (METHODS Sec. 6)
+    draw v ~ p(v | X, y) ∝ exp(-U(v)),   -U = sum_n log N(y_n; mu^_n, Sigma^_n + s2) - |v|^2 / 2
     p(y* | x*) = 1/S sum_s p(y* | x*, v_s)
+
+Reference: docs/methods.md, "SGHMC".
 
 v holds the whitened inducing outputs of all layers, [T M]. Kernel, likelihood and Z follow by moving-window Monte Carlo
 EM. Departures from the published runs, each with its switch: the preconditioner is frozen at the mean of grad^2 over
@@ -16,57 +18,56 @@ import tensorflow as tf
 from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.particles import log_joint, split_layers
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
-from dgpbench.gp.propagate import Paths, given
-from dgpbench.methods.choices import Choices, Seeds, pick
+from dgpbench.gp.propagate import Paths, given, path_shapes
+from dgpbench.methods.contract import FitSettings, Seeds, pick
 from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.prediction import compiled, predict_in_pieces
-from dgpbench.methods.variational import path_shapes
-from dgpbench.predictive import GaussianMixture
-from dgpbench.training.clock import Clock
+from dgpbench.methods.prediction import COLUMNS_AT_ONCE, compiled, predict_in_pieces
+from dgpbench.methods.sampling_settings import SamplingSettings
+from dgpbench.predictions import posterior
+from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.training.diagnostics import MAX_TRACES, chain_summary
-from dgpbench.training.loops import AdamSettings
+from dgpbench.training.log import TrainingLog
+from dgpbench.training.loops import adam
 from dgpbench.training.mcem import Chain, Schedule, run
 from dgpbench.training.minibatches import Minibatches, base_seed, stateless_normals
-from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerSettings
-
-COLUMNS_AT_ONCE = 8192  # rows x samples of one prediction graph call: bounds its memory
-MAX_STORED = 4_000_000  # numbers in the samples that the record keeps
+from dgpbench.training.settings import SamplerSettings
+from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerConstants
 
 
-def fit(train_rows: Regression, choices: Choices, seeds: Seeds, clock: Clock) -> "SampledPredictor":
+def fit(
+    train: Regression, settings: FitSettings[SamplingSettings, SamplerSettings], seeds: Seeds, log: TrainingLog
+) -> "SampledPredictor":
     """Sample a deep GP's inducing outputs.
 
-    :param train_rows: standardised rows X [N, D], Y [N, 1]
-    :param choices: ``method`` holds the architecture and the sampler's settings, ``training`` the schedule
+    :param train: standardised rows X [N, D], Y [N, 1]
     """
-    architecture = pick(Architecture, choices.method)
-    prior = build_prior(
-        architecture, train_rows.X, kmeans_centres(train_rows.X, architecture.num_inducing, seeds.initial)
-    )
-    schedule = build_schedule(choices)
-    chain = build_chain(prior, train_rows, choices, schedule, seeds)
-    taken, samples = run(chain, schedule, clock)
+    architecture = pick(Architecture, settings.method, precision=settings.precision)
+    prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
+    schedule = build_schedule(settings.training, settings.num_samples)
+    chain = build_chain(prior, train, settings.method, settings.training, seeds)
+    taken, samples = run(chain, schedule, log)
     predictor = SampledPredictor(SampledDeepGP(prior, samples), {"iterations": taken})
-    rows = np.random.default_rng(seeds.prediction).permutation(len(train_rows.X))[:MAX_TRACES]
-    traces = predictor.traces(train_rows.X[rows], seeds.prediction)
+    rows = np.random.default_rng(seeds.prediction).permutation(len(train.X))[:MAX_TRACES]
+    traces = predictor.traces(train.X[rows], seeds.prediction)
     predictor.diagnostics |= chain_summary(traces, schedule.thinning)
     return predictor
 
 
-def build_schedule(choices: Choices) -> Schedule:
+def build_schedule(training: SamplerSettings, num_samples: int) -> Schedule:
     """The counts of steps from their shares of max_iterations."""
-    total = choices.training["max_iterations"]
     return Schedule(
-        max_iterations=total,
-        burn_in=_share(choices.training["burn_in"], total),
-        thinning=_share(choices.training["thinning"], total),
-        num_samples=choices.prediction["num_samples"],
+        max_iterations=training.max_iterations,
+        burn_in=training.steps(training.burn_in),
+        thinning=training.steps(training.thinning),
+        num_samples=num_samples,
     )
 
 
-def build_chain(prior: DeepGP, rows: Regression, choices: Choices, schedule: Schedule, seeds: Seeds) -> Chain:
+def build_chain(
+    prior: DeepGP, rows: Regression, method: SamplingSettings, training: SamplerSettings, seeds: Seeds
+) -> Chain:
     """The chain at v = 0, its window and the optimiser of the parameters."""
-    training, N = choices.training, len(rows.X)
+    N = len(rows.X)
     widths = tuple(layer.num_gps for layer in prior.layers)
     start = np.zeros([1, sum(widths) * prior.layers[0].Z.shape[0]], rows.X.dtype)
 
@@ -76,18 +77,14 @@ def build_chain(prior: DeepGP, rows: Regression, choices: Choices, schedule: Sch
 
     return Chain(
         density,
-        Sampler(start, N, pick(SamplerSettings, choices.method)),
-        MovingWindow(_share(training["window"], schedule.max_iterations), start[0]),
+        Sampler(start, N, pick(SamplerConstants, method)),
+        MovingWindow(training.steps(training.window), start[0]),
         prior.trainable_variables,
-        AdamSettings(training["learning_rate"], training["decay_rate"], training["decay_steps"]).build(),
+        adam(training),
         (rows.X, rows.Y[:, 0]),
-        Minibatches(N, training["batch_size"], seeds.batches),
+        Minibatches(N, training.batch_size, seeds.batches),
         base_seed(seeds.samples),
     )
-
-
-def _share(share: float, total: int) -> int:
-    return max(1, round(share * total))
 
 
 class SampledDeepGP(gpflow.Module):
@@ -150,8 +147,10 @@ class SampledPredictor:
         return predict_in_pieces(self._moments, X, seed, size)
 
     def posterior(self) -> dict[str, np.ndarray]:
-        """The samples of v, [S, T_l, M] a layer, evenly thinned where they would be too many to keep (Fig. S6)."""
-        samples = self.model.samples.numpy()
-        samples = samples[:: max(1, -(-samples.size // MAX_STORED))]
-        layers = split_layers(tf.constant(samples), self.model.widths)
-        return {f"samples_{index + 1}": v.numpy() for index, v in enumerate(layers)}
+        """The samples of v, [S, T_l, M] a layer (Lindinger et al. 2020, Fig. S6)."""
+        layers = split_layers(tf.constant(self.model.samples.numpy()), self.model.widths)
+        return posterior.of_samples([v.numpy() for v in layers])
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Every parameter by path, and the samples."""
+        return gpflow.utilities.read_values(self.model)

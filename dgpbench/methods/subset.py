@@ -1,65 +1,77 @@
 """Subset-of-data variational inference: sod, sod_random, sod_leverage, sod_dpp (Jain, Srijith & Khan 2021).
 
 A fixed subset S of the training rows plays the inducing points of every layer; the last layer's q is conditioned on the
-subset's labels (METHODS Sec. 5). The bound, maximised by Adam, is ``SubsetDeepGP.bound``; minibatches hold rows outside
-S alone. Default: the exact joint of (Z_S, z_b), the paper's bound. Departures of the published code from the text:
-``method.propagation=diagonal`` (rows drawn from their marginals), jitter 1e-6, and test metrics at the step of highest
-training likelihood, which is not offered. ``method.start=projected``, smooth hidden values to start from, is ours.
+subset's labels (docs/methods.md, "Subset of data"). The bound, maximised by Adam, is ``SubsetDeepGP.bound``;
+minibatches hold rows outside S alone. Default: the exact joint of (Z_S, z_b), the paper's bound. Departures of the
+published code from the text: ``method.propagation=diagonal`` (rows drawn from their marginals), jitter 1e-6, and test
+metrics at the step of highest training likelihood, which is not offered. ``method.start=projected``, smooth hidden
+values to start from, is ours.
 """
 
-from functools import partial
-
+import gpflow
 import numpy as np
 import tensorflow as tf
 
 from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.prior import Architecture, mean_map
 from dgpbench.gp.subset_model import SubsetDeepGP
-from dgpbench.methods.choices import Choices, Seeds, pick
-from dgpbench.methods.prediction import compiled, predict_in_pieces, validation_score
+from dgpbench.methods.contract import FitSettings, Seeds, pick
+from dgpbench.methods.prediction import compiled, predict_in_pieces, validation
 from dgpbench.methods.subset_choice import choose
-from dgpbench.methods.variational import hold_out, stopping_rule
-from dgpbench.predictive import GaussianMixture
-from dgpbench.training.clock import Clock
-from dgpbench.training.loops import AdamSettings, maximise
-from dgpbench.training.minibatches import Minibatches, base_seed, stateless_normals
+from dgpbench.methods.subset_settings import SubsetSettings
+from dgpbench.predictions import posterior
+from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.training.early_stopping import hold_out
+from dgpbench.training.log import TrainingLog
+from dgpbench.training.loops import maximise
+from dgpbench.training.minibatches import base_seed, stateless_normals
+from dgpbench.training.settings import AdamSettings
 
 # Rows x samples of one prediction graph call: bounds its memory. Each call factorises every path's kernel matrices.
 COLUMNS_AT_ONCE = 32768
 
 
-def fit(train: Regression, choices: Choices, seeds: Seeds, clock: Clock) -> "SubsetPredictor":
+def fit(
+    train: Regression, settings: FitSettings[SubsetSettings, AdamSettings], seeds: Seeds, log: TrainingLog
+) -> "SubsetPredictor":
     """Fit a deep GP whose inducing points are training rows.
 
     :param train: standardised rows X [N, D], Y [N, 1]
-    :param choices: ``method.subset`` names the choice of rows, ``method.propagation`` the draws of hidden layers
     """
-    rule = stopping_rule(choices.training)
-    fitting, held_out = hold_out(train, rule, choices.training, seeds.holdout)
-    rows = choose(choices.method["subset"], fitting.X, choices.method["num_inducing"], seeds.initial)
-    model = build_model(choices.method, fitting, rows, seeds.initial)
+    method, training = settings.method, settings.training
+    fitting, held_out = hold_out(train, training, seeds.holdout)
+    rows = choose(method.subset, fitting.X, method.num_inducing, seeds.initial)
+    model = build_model(method, fitting, rows, seeds.initial)
     others = np.setdiff1d(np.arange(len(fitting.X)), rows)
-    validate = None
-    if held_out is not None:
-        monitor = SubsetPredictor(model, choices.training["validation_samples"], {})
-        validate = partial(validation_score, monitor, held_out, seeds.holdout)
-    iterations = train_by_adam(model, fitting, others, choices.training, seeds, clock, validate, rule)
-    return SubsetPredictor(model, choices.prediction["num_samples"], {"iterations": iterations}, rows)
+    num_others, R, seed = len(others), training.num_samples, base_seed(seeds.samples)
+    # With every row in the subset nothing is left to draw from: rows that count for nothing stand in.
+    drawn = others if num_others else np.arange(len(fitting.X))
+    monitor = SubsetPredictor(model, training.validation_samples, {})
+    iterations = maximise(
+        lambda step, X, y, _rows: elbo(model, X, y, num_others, R, seed, step),
+        model.trainable_variables,
+        Regression(fitting.X[drawn], fitting.Y[drawn]),
+        training,
+        seeds.batches,
+        log,
+        validation=validation(monitor, held_out, training, seeds.holdout),
+    )
+    return SubsetPredictor(model, settings.num_samples, {"iterations": iterations}, rows)
 
 
-def build_model(method: dict, train: Regression, rows: np.ndarray, seed: int) -> SubsetDeepGP:
+def build_model(method: SubsetSettings, train: Regression, rows: np.ndarray, seed: int) -> SubsetDeepGP:
     """The model at its starting values: mu of ``start``, hidden Sig = ``hidden_variance`` I, the last Sig = I."""
     architecture = pick(Architecture, method)
-    means = STARTS[method["start"]](architecture.widths, train.X, rows, seed)
-    scales = [np.sqrt(method["hidden_variance"])] * (architecture.num_layers - 1) + [np.sqrt(method["output_variance"])]
+    means = STARTS[method.start](architecture.widths, train.X, rows, seed)
+    scales = [np.sqrt(method.hidden_variance)] * (architecture.num_layers - 1) + [np.sqrt(method.output_variance)]
     return SubsetDeepGP(
         architecture,
         train.X[rows],
         train.Y[rows, 0],
         means,
         scales,
-        layer_noise=method["layer_noise"],
-        propagation=method["propagation"],
+        layer_noise=method.layer_noise,
+        propagation=method.propagation,
     )
 
 
@@ -80,27 +92,6 @@ def projected(widths: tuple[int, ...], X: np.ndarray, rows: np.ndarray, seed: in
 
 
 STARTS = {"projected": projected, "uniform": uniform}
-
-
-def train_by_adam(
-    model, fitting: Regression, others: np.ndarray, training: dict, seeds: Seeds, clock: Clock, validate, rule
-) -> int:
-    """Maximise the bound by Adam over the rows outside the subset; returns the iterations run."""
-    num_others, seed = len(others), base_seed(seeds.samples)
-    # With every row in the subset nothing is left to draw from: rows that count for nothing stand in.
-    rows = others if num_others else np.arange(len(fitting.X))
-    total = training["max_iterations"]
-    return maximise(
-        lambda step, X, y: elbo(model, X, y, num_others, training["num_samples"], seed, step),
-        model.trainable_variables,
-        AdamSettings(training["learning_rate"], training["decay_rate"], training["decay_steps"]).build(),
-        (fitting.X[rows], fitting.Y[rows, 0]),
-        Minibatches(len(rows), training["batch_size"], seeds.batches),
-        total,
-        clock,
-        validate=validate,
-        rule=rule,
-    )
 
 
 def elbo(model: SubsetDeepGP, X, y, num_others: int, num_samples: int, seed, step) -> tf.Tensor:
@@ -140,8 +131,9 @@ class SubsetPredictor:
 
     def posterior(self) -> dict[str, np.ndarray]:
         """q's means and factors in the values' own coordinates, and which rows are the subset."""
-        arrays = {} if self.rows is None else {"subset_rows": self.rows}
-        for layer in range(len(self.model.widths)):
-            q = self.model.posterior(layer)
-            arrays |= {f"mean_{layer + 1}": q.mean.numpy(), f"factor_{layer + 1}": q.factor.numpy()}
-        return arrays
+        layers = [self.model.posterior(layer) for layer in range(len(self.model.widths))]
+        return posterior.of_subset([q.mean.numpy() for q in layers], [q.factor.numpy() for q in layers], self.rows)
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Every parameter by path."""
+        return gpflow.utilities.read_values(self.model)

@@ -1,4 +1,7 @@
-"""Which training rows play the inducing points: M distinct row numbers from X [N, D] (METHODS Sec. 5). NumPy alone."""
+"""Which training rows play the inducing points: M distinct row numbers from X [N, D]. NumPy alone.
+
+Reference: docs/methods.md, "Subset of data".
+"""
 
 import numpy as np
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dgpbench import identity, metrics, records
-from dgpbench.report.collect import FAILED
-from dgpbench.report.items import Block, Item, Sweep
+from dgpbench.config.canonical import canonical
+from dgpbench.experiments.items import Block, Item, Sweep
+from dgpbench.predictions import metrics
+from dgpbench.runs import store
 
 KEYS = ["dataset", "series", "num_layers"]
 
@@ -47,7 +48,7 @@ def _set_so(settings: dict[str, tuple[str, ...]], changed: dict[str, Any], confi
     """Whether a run has these settings, and no other change: one with another learning rate is another column."""
     if not set(changed) <= set(settings):
         return False
-    return all(identity.canonical(_lookup(config, key)) in values for key, values in settings.items())
+    return all(canonical(_lookup(config, key)) in values for key, values in settings.items())
 
 
 def _lookup(config: dict[str, Any], key: str) -> Any:
@@ -83,7 +84,8 @@ def _cells_of(block: Block, item: Item, chosen: pd.DataFrame) -> pd.DataFrame:
     else:
         done = chosen[chosen["status"] == "done"]
         values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done))
-        failed = chosen[chosen["status"].isin(FAILED)].groupby(KEYS, as_index=False).agg(failed=("split", "count"))
+        broken = chosen[chosen["status"].isin(store.FAILED)]
+        failed = broken.groupby(KEYS, as_index=False).agg(failed=("split", "count"))
     summary = (
         values.dropna(subset="value")
         .groupby(KEYS, as_index=False)
@@ -116,7 +118,7 @@ def _elbo(runs: pd.DataFrame) -> pd.Series:
 
 def final_elbo(directory: Path) -> float:
     """The ELBO at the end of one run's training, NaN without a trace."""
-    path = directory / records.TRACE
+    path = directory / store.TRACE
     if not path.is_file():
         return float("nan")
     values = pd.read_parquet(path, columns=["elbo"])["elbo"].to_numpy()
@@ -149,4 +151,4 @@ def _compared(block: Block, chosen: pd.DataFrame) -> Iterator[tuple[str, str, in
 
 
 def _points(directory: str) -> pd.DataFrame:
-    return pd.read_parquet(Path(directory, records.POINTS), columns=["row", "y", "log_density"])
+    return pd.read_parquet(Path(directory, store.POINTS), columns=["row", "y", "log_density"])

@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dgpbench import records
+from dgpbench.runs import store
 
 if TYPE_CHECKING:
     import pandas as pd
 
 IDENTITY = ("task", "dataset", "method", "num_layers", "protocol", "budget", "split", "seed")
 COLUMNS = (*IDENTITY, "overrides", "status", "reason", "iterations", "config_hash", "path", "config")
-FAILED = ("failed", "diverged", "timeout")  # an interrupted run is still to do
 
 
 def collect(results_dir: str | Path = "results") -> "pd.DataFrame":
@@ -29,7 +28,7 @@ def collect(results_dir: str | Path = "results") -> "pd.DataFrame":
 
     rows: list[dict[str, Any]] = []
     problems: list[str] = []
-    for path, found in records.find_records(results_dir):
+    for path, found in store.find_records(results_dir):
         try:
             if isinstance(found, ValueError):
                 raise found

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.errors import Refused
+from dgpbench.experiments.items import Block, Item, load
 from dgpbench.report import published
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect
-from dgpbench.report.items import Block, Item, load
 from dgpbench.report.rendering import document, grid_text
 from dgpbench.report.tables import about, cell_text, column_name
 from dgpbench.report.verdicts import AGREEING, JUDGED, judgement
@@ -119,7 +119,7 @@ def _notes(made: Comparison) -> list[str]:
     notes = [f"{share.text}." for share in made.shares()]
     notes += dict.fromkeys(judgement(metric).sentence for metric in metrics)
     kinds = "Published spreads: standard errors as printed"
-    if made.item.name.startswith("jain"):
+    if any(entry.spread_kind == "variance" for entry in published.of_item(made.item.name).values()):
         kinds = "Published spreads: variances v over n repetitions, so the standard error is sqrt(v / n)"
     notes.append(f"{kinds}; one printed as zero counts as half a unit of the last digit.")
     if made.item.budget != "paper":

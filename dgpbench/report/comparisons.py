@@ -2,12 +2,12 @@
 
 import pandas as pd
 
-from dgpbench import metrics
 from dgpbench.errors import Refused
+from dgpbench.experiments.items import Item
+from dgpbench.predictions import metrics
 from dgpbench.report import statistics
 from dgpbench.report.figures import render
-from dgpbench.report.grids import Grid, name, number
-from dgpbench.report.items import Item
+from dgpbench.report.html_grid import Grid, name, number
 
 
 def statistics_grids(item: Item, frame: pd.DataFrame, notes: list[str]) -> list[Grid]:

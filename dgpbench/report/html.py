@@ -15,13 +15,16 @@ from urllib.parse import quote
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dgpbench import __version__, config, records
+from dgpbench import __version__
+from dgpbench.config import groups
 from dgpbench.errors import Refused
+from dgpbench.experiments.items import load
 from dgpbench.report import cells, sections
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import render
 from dgpbench.report.figures.style import house_style
-from dgpbench.report.items import load
+from dgpbench.runs import store
+from dgpbench.system import files
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -36,7 +39,7 @@ def write_report(results_dir: str | Path, output: str | Path) -> Path:
     if frame.empty:
         raise Refused(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
     text = page(frame, str(results_dir), output.parent)
-    with records.replacing(output) as partial:
+    with files.replacing(output) as partial:
         partial.write_text(text, encoding="utf-8")
     return output
 
@@ -49,7 +52,7 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path) -> str:
     items = [_section(name, budget, frame, results_dir, numbers) for name, budget in covered(frame)]
     rows = sections.run_rows(frame)
     for row in rows:
-        row["link"] = quote(os.path.relpath(Path(row["path"], records.RECORD), folder or "."))
+        row["link"] = quote(os.path.relpath(Path(row["path"], store.RECORD), folder or "."))
     return (
         _environment()
         .get_template("report.html.j2")
@@ -79,8 +82,8 @@ def _environment():
 def covered(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """(item, budget) of everything published that at least one done run belongs to."""
     done = frame[frame["status"] == "done"]
-    budgets = [name for name in config.choices("budget") if name in set(done["budget"])]
-    wanted = [(name, budget) for name in config.choices("experiment") for budget in budgets]
+    budgets = [name for name in groups.names("budget") if name in set(done["budget"])]
+    wanted = [(name, budget) for name in groups.names("experiment") for budget in budgets]
     return [(name, budget) for name, budget in wanted if len(cells.select(load(name, _given(budget)), done))]
 
 
@@ -91,7 +94,7 @@ def _given(budget: str) -> list[str]:
 
 def _section(name: str, budget: str, frame: pd.DataFrame, results_dir: str, numbers) -> sections.Section:
     given = _given(budget)
-    item = replace(load(name, given), external=(f"results_dir={results_dir}",))
+    item = replace(load(name, given), results_dir=str(results_dir))
     section = sections.item_section(item, given, frame)
     try:
         made = render.figures(item, frame)

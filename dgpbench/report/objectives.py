@@ -1,25 +1,14 @@
 """What training maximised, in the words of axes and legends: each family has its own objective."""
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any
-
-from dgpbench import config
 
 UNNAMED = "objective"
 
 
 def objective_of(record: Mapping[str, Any]) -> str:
     """The name of the values that a run's trace has under ``elbo``: ELBO, log joint, EP energy, ..."""
-    return record.get("objective") or _by_method(record["identity"]["method"])
-
-
-@cache
-def _by_method(method: str) -> str:
-    """For records from before the name was kept."""
-    if method not in config.choices("method"):
-        return UNNAMED
-    return str(config.compose([f"method={method}"]).method.objective)
+    return record.get("objective", UNNAMED)
 
 
 def objective_label(names: Iterable[str]) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from dgpbench.errors import Refused
+from dgpbench.experiments.items import Item, load
 from dgpbench.report.cells import cells
 from dgpbench.report.collect import collect
-from dgpbench.report.items import Item, load
 
 KEYS = ["metric", "dataset", "method", "num_layers"]
 COLUMNS = [*KEYS, "mean", "count"]

@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dgpbench import records
 from dgpbench.report.objectives import objective_label, objective_of
+from dgpbench.runs import store
+from dgpbench.system import files
 
 STYLE = Path(__file__).with_name("dgpbench.mplstyle")
 MAX_DRAWN = 300  # more error bars than this hide one another
@@ -32,16 +33,16 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     """
     run_directory = Path(run_directory)
     output = run_directory / "figure.png" if output is None else Path(output)
-    record = records.read_record(run_directory)
-    if problems := records.verify_run(run_directory):
+    record = store.read_record(run_directory)
+    if problems := store.verify_run(run_directory):
         raise ValueError(problems[0])
-    if records.POINTS not in record["files"]:
+    if store.POINTS not in record["files"]:
         raise ValueError(f"{run_directory} is {record['status']}: there are no predictions to draw")
-    trace_file = run_directory / records.TRACE
+    trace_file = run_directory / store.TRACE
     trace = pd.read_parquet(trace_file) if trace_file.exists() else None
-    points, title = pd.read_parquet(run_directory / records.POINTS), title_of(record["identity"])
+    points, title = pd.read_parquet(run_directory / store.POINTS), title_of(record["identity"])
     figure = run_figure(points, trace, record["scores"], title, objective_of(record))
-    with matplotlib.rc_context(fname=STYLE), records.replacing(output) as partial:
+    with matplotlib.rc_context(fname=STYLE), files.replacing(output) as partial:
         figure.savefig(partial)
     return output
 

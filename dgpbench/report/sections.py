@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dgpbench import identity
+from dgpbench.config.canonical import canonical
+from dgpbench.experiments.items import Item
+from dgpbench.predictions.metrics import METRICS
 from dgpbench.report import cells, compare, comparisons, published, tables
-from dgpbench.report.grids import Cell, Grid, name, number, order
-from dgpbench.report.items import Item
+from dgpbench.report.html_grid import Cell, Grid, name, number, order
 from dgpbench.report.marks import key_of
-from dgpbench.summary import decimals
+from dgpbench.runs.summary import decimals
 
 GROUP = ["task", "dataset", "method", "num_layers", "protocol", "budget", "seed"]
-SCORES = ("tll", "rmse", "crps", "coverage_95", "calibration_error")
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Section:
 def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
     """The records, in the order of their identities, each with its ``group``: g1, g2, ..."""
     frame = frame.sort_values([*GROUP, "split"], kind="stable", ignore_index=True)
-    settings = frame["overrides"].map(lambda changed: identity.canonical(changed) if changed else "")
+    settings = frame["overrides"].map(lambda changed: canonical(changed) if changed else "")
     keys = pd.Series(list(zip(*(frame[key] for key in GROUP), settings, strict=True)), index=frame.index, dtype=object)
     return frame.assign(settings=settings, group=[f"g{code + 1}" for code in pd.factorize(keys)[0]])
 
@@ -123,7 +123,7 @@ def dataset_grids(frame: pd.DataFrame) -> list[Grid]:
     """For each task, protocol and budget one grid: every group of runs with its scores, whatever item it belongs to."""
     grids = []
     for (task, protocol, budget), rows in frame.groupby(["task", "protocol", "budget"], sort=True):
-        scored = [name for name in SCORES if name in rows and rows[name].notna().any()]
+        scored = [name for name, each in METRICS.items() if each.summary and name in rows and rows[name].notna().any()]
         lines = [_group_row(group, scored) for _, group in rows.groupby("group", sort=False)]
         columns = ("data set", "method", "L", "changed", "done", *scored, "training s")
         caption = f"{task}, protocol {protocol}, budget {budget}"

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dgpbench.errors import Refused
-from dgpbench.metrics import METRICS
+from dgpbench.experiments.items import Block, Item, load
+from dgpbench.predictions.metrics import METRICS
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect
-from dgpbench.report.items import Block, Item, load
 from dgpbench.report.marks import RULES, Marks, key_of, marks
 from dgpbench.report.rendering import DECORATIONS, document, grid_text
-from dgpbench.summary import decimals
+from dgpbench.runs.summary import decimals
 
 UNITS = {
     "elbo": "nats, higher is better; mean over the last tenth of the trace",
@@ -36,9 +36,16 @@ class Table:
     notes: tuple[str, ...]
 
 
-def table(name: str, given: list[str], frame: pd.DataFrame | None = None) -> Table:
-    """The table of an item, narrowed by overrides; ``frame`` saves reading the records again."""
+def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric: str | None = None) -> Table:
+    """The table of an item, narrowed by overrides; ``frame`` saves reading the records again.
+
+    :param metric: in place of those that the item shows
+    """
     item = load(name, given)
+    if metric is not None:
+        if metric not in METRICS:
+            raise Refused(f"there is no metric '{metric}'; it is one of {', '.join(METRICS)}")
+        item = item.showing(metric)
     if not item.blocks:
         raise Refused(f"{name} is a figure without a table; use dgpbench figure {name}")
     frame = collect(item.results_dir) if frame is None else frame

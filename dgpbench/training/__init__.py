@@ -1,1 +1,1 @@
-"""Training: loops, minibatches, early stopping, the clock and checkpoints."""
+"""Training: loops, minibatches, early stopping, the log and checkpoints."""

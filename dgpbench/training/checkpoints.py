@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dgpbench.errors import Refused
-from dgpbench.records import refusing_unwritable
+from dgpbench.system.files import replacing, write_whole
 
 KEPT = 2
 EVERY_SECONDS = 60.0
@@ -61,7 +61,7 @@ class Checkpoints:
         return self.directory is not None and time.monotonic() - self._last >= self.every_seconds
 
     def save(self, iteration: int, variables: Sequence[Any], progress: dict[str, Any]) -> None:
-        """Write the values of TensorFlow variables and what the clock knows; keep the newest few files.
+        """Write the values of TensorFlow variables and what the log knows; keep the newest few files.
 
         :raises Refused: when the disk is full or read-only; the older files are untouched
         """
@@ -70,15 +70,16 @@ class Checkpoints:
         path = self.directory / f"step-{iteration:09d}.npz"
         about = json.dumps({"key": self.key, "iteration": iteration, "progress": progress}).encode()
         arrays = {f"v{index}": variable.numpy() for index, variable in enumerate(variables)}
-        with refusing_unwritable(path):
-            self.directory.mkdir(parents=True, exist_ok=True)
-            _write(path, {"about": np.frombuffer(about, np.uint8), **arrays})
+        buffer = io.BytesIO()
+        np.savez(buffer, about=np.frombuffer(about, np.uint8), **arrays)
+        with replacing(path) as partial:
+            write_whole(partial, buffer.getbuffer())
         for old in self._files()[KEPT:]:
             old.unlink(missing_ok=True)
         self._last = time.monotonic()
 
     def restore(self, variables: Sequence[Any]) -> tuple[int, dict[str, Any]] | None:
-        """Put the newest readable checkpoint's values into the variables; its iteration and the clock's progress.
+        """Put the newest readable checkpoint's values into the variables; its iteration and the log's progress.
 
         What is passed over is removed: newer by its name, it would outlive the files that the run goes on to write.
         """
@@ -110,17 +111,3 @@ class Checkpoints:
             return None
         fits = all(array.shape == tuple(variable.shape) for array, variable in zip(arrays, variables, strict=True))
         return (arrays, about) if fits and about["key"] == self.key else None
-
-
-def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """An archive that is whole or not there."""
-    buffer, partial = io.BytesIO(), path.with_suffix(".partial")
-    np.savez(buffer, **arrays)
-    try:
-        with open(partial, "wb") as file:
-            file.write(buffer.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)  # on a full disk, it would take what room there is

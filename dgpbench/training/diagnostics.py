@@ -1,4 +1,7 @@
-"""How well a chain mixed: autocorrelation time, effective sample size, normality (METHODS Sec. 6). NumPy alone."""
+"""How well a chain mixed: autocorrelation time, effective sample size, normality. NumPy alone.
+
+Reference: docs/methods.md, "SGHMC".
+"""
 
 import numpy as np
 

@@ -1,9 +1,18 @@
-"""Early stopping by Prechelt's UP_s criterion on a smoothed validation score (METHODS Sec. 10)."""
+"""Early stopping by Prechelt's UP_s criterion on a smoothed validation score, and its rows.
 
+Reference: docs/methods.md, "Early stopping".
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+
+from dgpbench.datasets.scaling import Regression
+from dgpbench.training.settings import AdamSettings
+
+RECORD_EVERY = 10  # iterations between two rows of the trace, and two validation scores
 
 
 @dataclass(frozen=True)
@@ -20,7 +29,7 @@ class StoppingRule:
     """
 
     start: int
-    interval: int = 10
+    interval: int = RECORD_EVERY
     strip: int = 50
     strips: int = 5
     smoothing: int = 50
@@ -37,3 +46,39 @@ class StoppingRule:
         ends = [len(scores) - per_strip * back for back in range(self.strips, -1, -1)]
         smoothed = [np.mean(scores[max(0, end - self.smoothing) : end]) for end in ends]
         return all(later < earlier for earlier, later in pairwise(smoothed))
+
+
+@dataclass(frozen=True)
+class Validation:
+    """How a run is watched while it trains.
+
+    :param score: the mean log-density of the held-out rows at the current parameters
+    """
+
+    rule: StoppingRule
+    score: Callable[[], float]
+
+
+def stopping_rule(training: AdamSettings) -> StoppingRule | None:
+    """The run's rule, or None where early stopping is off or could never trigger in so few iterations.
+
+    The published rule smooths over 50 records, a tenth of the part that never stops. A smaller budget scales both:
+    smoothed over all of a short run, a score that has fallen and now rises still looks as if it fell.
+    """
+    if not training.early_stopping:
+        return None
+    assert training.max_iterations is not None, "for_rows comes first"
+    start = round(training.early_stopping_start * training.max_iterations)
+    smoothing = max(1, min(50, start // (10 * RECORD_EVERY)))
+    rule = StoppingRule(start, smoothing=smoothing)
+    return rule if rule.can_trigger(training.max_iterations) else None
+
+
+def hold_out(train: Regression, training: AdamSettings, seed: int) -> tuple[Regression, Regression | None]:
+    """Training rows and the rows held out for early stopping; all rows and None where nothing can stop the run."""
+    if stopping_rule(training) is None:
+        return train, None
+    rows = np.random.default_rng(seed).permutation(len(train.X))
+    count = max(1, round(training.holdout_fraction * len(rows)))
+    held, kept = rows[:count], np.sort(rows[count:])
+    return Regression(train.X[kept], train.Y[kept]), Regression(train.X[held], train.Y[held])

@@ -2,93 +2,88 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import tensorflow as tf
 from gpflow.keras import tf_keras
 
-from dgpbench import interrupts
+from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Diverged
-from dgpbench.training.clock import Clock
-from dgpbench.training.early_stopping import StoppingRule
+from dgpbench.system import interrupts
+from dgpbench.training.early_stopping import RECORD_EVERY, Validation
+from dgpbench.training.log import TrainingLog
 from dgpbench.training.minibatches import Minibatches
+from dgpbench.training.settings import AdamSettings, SamplerSettings
 
-RECORD_EVERY = 10
+Objective = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
-@dataclass(frozen=True)
-class AdamSettings:
-    """Adam with staircase decay, lr * rate^floor(i / steps) (METHODS Sec. 10).
+def adam(training: AdamSettings | SamplerSettings):
+    """TensorFlow's Adam with the fused update and the epsilon of the published runs."""
+    return tf_keras.optimizers.legacy.Adam(decayed(training.learning_rate, training), epsilon=1e-8)
 
-    :param learning_rate: lr
-    :param decay_rate: rate
-    :param decay_steps: iterations between two decays
-    """
 
-    learning_rate: float
-    decay_rate: float
-    decay_steps: int
-
-    def schedule(self):
-        """The learning rate as a function of the step."""
-        return tf_keras.optimizers.schedules.ExponentialDecay(
-            self.learning_rate, self.decay_steps, self.decay_rate, staircase=True
-        )
-
-    def build(self):
-        """TensorFlow's Adam with the fused update and the epsilon of the published runs."""
-        return tf_keras.optimizers.legacy.Adam(self.schedule(), epsilon=1e-8)
+def decayed(start: float, training: AdamSettings | SamplerSettings):
+    """A step length as a function of the step: start * rate^floor(i / steps) (docs/methods.md, "Training")."""
+    return tf_keras.optimizers.schedules.ExponentialDecay(
+        start, training.decay_steps, training.decay_rate, staircase=True
+    )
 
 
 def maximise(
-    objective: Callable[..., tf.Tensor],
+    objective: Objective,
     variables: Sequence[tf.Variable],
-    optimiser,
-    data: Sequence[np.ndarray],
-    batches: Minibatches,
-    max_iterations: int,
-    clock: Clock,
+    rows: Regression,
+    training: AdamSettings,
+    seed: int,
+    log: TrainingLog,
     *,
-    validate: Callable[[], float] | None = None,
-    rule: StoppingRule | None = None,
+    optimiser=None,
+    validation: Validation | None = None,
 ) -> int:
-    """Maximise a stochastic objective by gradient steps; returns the number of iterations that were run.
+    """Maximise a stochastic objective by gradient steps on minibatches; returns the number of iterations that were run.
 
     Several steps run in one graph call, with the data on the device and no Python between them; the trace gets a row,
     the mean objective over those steps, every ``RECORD_EVERY`` iterations.
 
-    :param objective: (step, X [B, D], y [B]) -> scalar, with one more argument for each further array of ``data``
-    :param data: X [N, D], y [N], and whatever else a batch needs of its rows, such as their numbers
-    :param validate: the validation score at the current parameters, asked for whenever a row is recorded
+    :param objective: (step, X [B, D], y [B], row numbers [B]) -> scalar
+    :param rows: X [N, D], Y [N, 1]
+    :param seed: of the minibatches
+    :param optimiser: in place of Adam
+    :param validation: asked for a score whenever a row is recorded
     :raises Diverged: when the objective is not finite
     """
+    max_iterations = training.max_iterations
+    assert max_iterations is not None, "for_rows comes first"
+    optimiser = optimiser or adam(training)
+    batches = Minibatches(len(rows.X), training.batch_size, seed)
+    data = (rows.X, rows.Y[:, 0], np.arange(len(rows.X)))
     advance = _compile(objective, list(variables), optimiser, data, batches.batch_size)
     # No step is taken: TensorFlow optimises a graph at its first call, which is no time of training.
-    clock.tracing(lambda: advance(tf.zeros([], tf.int64), tf.zeros([0, batches.batch_size], tf.int64)))
+    log.tracing(lambda: advance(tf.zeros([], tf.int64), tf.zeros([0, batches.batch_size], tf.int64)))
     state = [*variables, *optimiser.variables()]
-    iteration = clock.resume(state)
-    scores = [row.validation_tll for row in clock.trace if row.validation_tll is not None]
-    stopped = rule is not None and bool(scores) and rule.stops(iteration, scores)
+    iteration = log.resume(state)
+    scores = [row.validation_tll for row in log.trace if row.validation_tll is not None]
+    stopped = validation is not None and bool(scores) and validation.rule.stops(iteration, scores)
     with interrupts.deferred():
-        while not stopped and iteration < max_iterations and not clock.spent:
-            rows = batches.rows(iteration, min(RECORD_EVERY, max_iterations - iteration))
-            value = float(clock.training(partial(advance, tf.constant(iteration, tf.int64), tf.constant(rows))))
-            iteration += len(rows)
+        while not stopped and iteration < max_iterations and not log.spent:
+            numbers = batches.rows(iteration, min(RECORD_EVERY, max_iterations - iteration))
+            value = float(log.training(partial(advance, tf.constant(iteration, tf.int64), tf.constant(numbers))))
+            iteration += len(numbers)
             if not math.isfinite(value):
                 raise Diverged(f"the objective became {value} by iteration {iteration} of {max_iterations}")
-            score = clock.training(validate) if validate is not None else None
-            clock.record(iteration, value, score, max_iterations)
-            if rule is not None and score is not None:
+            score = log.training(validation.score) if validation is not None else None
+            log.record(iteration, value, score, max_iterations)
+            if validation is not None and score is not None:
                 scores.append(score)
-                stopped = rule.stops(iteration, scores)
-            clock.keep(iteration, state, now=interrupts.is_pending())
+                stopped = validation.rule.stops(iteration, scores)
+            log.keep(iteration, state, now=interrupts.is_pending())
             interrupts.raise_pending()
     return iteration
 
 
-def _compile(objective, variables: list[tf.Variable], optimiser, data, batch_size: int):
+def _compile(objective: Objective, variables: list[tf.Variable], optimiser, data, batch_size: int):
     arrays = [tf.constant(values) for values in data]
     objective = tf.autograph.experimental.do_not_convert(objective)  # no Python branches in it depend on tensors
 

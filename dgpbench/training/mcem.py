@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 import tensorflow as tf
 
-from dgpbench import interrupts
 from dgpbench.errors import Diverged
-from dgpbench.training.clock import Clock
-from dgpbench.training.loops import RECORD_EVERY
+from dgpbench.system import interrupts
+from dgpbench.training.early_stopping import RECORD_EVERY
+from dgpbench.training.log import TrainingLog
 from dgpbench.training.minibatches import Minibatches
 from dgpbench.training.sghmc import MovingWindow, Sampler
 
@@ -76,7 +76,7 @@ class Chain:
         self._compiled: dict[tuple[bool, bool], Callable] = {}
 
     def advance(
-        self, first_step: int, num_steps: int, clock: Clock, *, adapt: bool, learn: bool, weight: float
+        self, first_step: int, num_steps: int, log: TrainingLog, *, adapt: bool, learn: bool, weight: float
     ) -> float:
         """Some steps in one graph call; the mean of -U over them.
 
@@ -86,11 +86,13 @@ class Chain:
         rows = self.batches.rows(per_step * first_step, per_step * num_steps).reshape(num_steps, per_step, -1)
         if self._is_corrected:
             rows[:, 0] = [self._independent_rows(first_step + index) for index in range(num_steps)]
+        start, weight = tf.constant(first_step, tf.int64), tf.constant(weight, self.X.dtype)
         step = self._compiled.get((adapt, learn))
         if step is None:
-            step = self._compiled[adapt, learn] = clock.tracing(lambda: self._compile(adapt, learn))
-        start, weight = tf.constant(first_step, tf.int64), tf.constant(weight, self.X.dtype)
-        value = float(clock.training(lambda: step(start, tf.constant(rows), weight)))
+            step = self._compiled[adapt, learn] = log.tracing(lambda: self._compile(adapt, learn))
+            # No step is taken: TensorFlow optimises a graph at its first call, which is no time of training.
+            log.tracing(lambda: step(start, tf.constant(rows[:0]), weight))
+        value = float(log.training(lambda: step(start, tf.constant(rows), weight)))
         if not math.isfinite(value):
             raise Diverged(f"the log joint became {value} by step {first_step + num_steps}")
         return value
@@ -176,7 +178,7 @@ class Chain:
         return [tf.random.experimental.stateless_fold_in(at_step, index) for index in range(count)]
 
 
-def run(chain: Chain, schedule: Schedule, clock: Clock) -> tuple[int, np.ndarray]:
+def run(chain: Chain, schedule: Schedule, log: TrainingLog) -> tuple[int, np.ndarray]:
     """Burn in and learn, freeze the preconditioner, collect; goes on from a checkpoint where there is one.
 
     :return: the steps of training, and the samples of v, [S, P]
@@ -189,13 +191,13 @@ def run(chain: Chain, schedule: Schedule, clock: Clock) -> tuple[int, np.ndarray
         chain.window.ring,
         *progress.variables,
     ]
-    step = clock.resume(state)
+    step = log.resume(state)
     with interrupts.deferred():
         if progress.learned < 0:
-            taken = _train(chain, schedule, clock, step, state)
+            taken = _train(chain, schedule, log, step, state)
             chain.sampler.freeze()
             progress.learned.assign(taken)
-        _collect(chain, schedule, clock, progress, state)
+        _collect(chain, schedule, log, progress, state)
     return int(progress.learned), progress.samples.numpy()
 
 
@@ -209,35 +211,35 @@ class Collected(tf.Module):
         self.learned = tf.Variable(-1, dtype=tf.int64, trainable=False)
 
 
-def _train(chain: Chain, schedule: Schedule, clock: Clock, taken: int, state: list) -> int:
+def _train(chain: Chain, schedule: Schedule, log: TrainingLog, taken: int, state: list) -> int:
     """Sampler steps with gradient steps, adapting during the burn-in; the steps taken in all."""
     for start, count in schedule.segments():
-        if start < taken or clock.spent:
+        if start < taken or log.spent:
             continue
         adapt = start < schedule.burn_in
         if not adapt:
             chain.sampler.freeze()
         weight = float(adapt and start >= schedule.burn_in // 2)
-        value = chain.advance(start, count, clock, adapt=adapt, learn=True, weight=weight)
+        value = chain.advance(start, count, log, adapt=adapt, learn=True, weight=weight)
         taken = start + count
-        _note(clock, schedule, taken, value, state)
+        _note(log, schedule, taken, value, state)
     return taken
 
 
-def _collect(chain: Chain, schedule: Schedule, clock: Clock, progress: Collected, state: list) -> None:
+def _collect(chain: Chain, schedule: Schedule, log: TrainingLog, progress: Collected, state: list) -> None:
     """Samples of v, ``thinning`` steps apart, under fixed parameters and preconditioner.
 
     Collected even when the time for training is used up: without samples there is nothing to predict with.
     """
     for index in range(int(progress.count), schedule.num_samples):
         start = int(progress.learned) + index * schedule.thinning
-        value = chain.advance(start, schedule.thinning, clock, adapt=False, learn=False, weight=0.0)
+        value = chain.advance(start, schedule.thinning, log, adapt=False, learn=False, weight=0.0)
         progress.samples.scatter_nd_update([[index]], chain.sampler.position)
         progress.count.assign(index + 1)
-        _note(clock, schedule, start + schedule.thinning, value, state)
+        _note(log, schedule, start + schedule.thinning, value, state)
 
 
-def _note(clock: Clock, schedule: Schedule, step: int, value: float, state: list) -> None:
-    clock.record(step, value, None, schedule.total)
-    clock.keep(step, state, now=interrupts.is_pending())
+def _note(log: TrainingLog, schedule: Schedule, step: int, value: float, state: list) -> None:
+    log.record(step, value, None, schedule.total)
+    log.keep(step, state, now=interrupts.is_pending())
     interrupts.raise_pending()

@@ -1,4 +1,4 @@
-"""Natural gradients on a Gaussian q = N(m, C C^T), with Adam on the rest (METHODS Sec. 9).
+"""Natural gradients on a Gaussian q = N(m, C C^T), with Adam on the rest (docs/methods.md, "Natural gradients").
 
 An own step: GPflow's goes through S = E[v v^T] - m m^T, which cancels at the papers' starting value C = 1e-5 I
 (relative error 1.5e-4 at |m| ~ 100, failure at 1e4). At C = O(1) the two agree.

@@ -1,4 +1,4 @@
-"""Preconditioned stochastic-gradient Hamiltonian Monte Carlo (METHODS Sec. 6; Havasi et al. 2018)."""
+"""Preconditioned stochastic-gradient Hamiltonian Monte Carlo (docs/methods.md, "SGHMC"; Havasi et al. 2018)."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 @dataclass(frozen=True)
-class SamplerSettings:
+class SamplerConstants:
     """The sampler's constants and its two switches.
 
     :param step_size: eps
@@ -38,7 +38,7 @@ class Sampler(tf.Module):
     :param num_data: N
     """
 
-    def __init__(self, start: np.ndarray, num_data: int, settings: SamplerSettings):
+    def __init__(self, start: np.ndarray, num_data: int, settings: SamplerConstants):
         super().__init__(name="sampler")
         self.settings = settings
         self.num_data = num_data

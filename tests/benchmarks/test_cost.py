@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from dgpbench.benchmarks.cost import cost
-from dgpbench.report import items
+from dgpbench.experiments import items
 
 
 def test_an_item_at_the_measured_sizes_costs_runs_times_iterations_times_a_step():

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from dgpbench import config
-from dgpbench.benchmarks import cells, floors
+from dgpbench.benchmarks import cases, floors
+from dgpbench.config import groups
 
-DEFAULT = cells.Cell("dgpbench", "mf", "protein", "lindinger2020", 128, 3, 5, 512, 5, "float64", 1)
+DEFAULT = cases.Cell("dgpbench", "mf", "protein", "lindinger2020", 128, 3, 5, 512, 5, "float64", 1)
 M2, M3 = 128**2, 128**3
 
 
 def gflop(method: str, **sizes) -> float:
     cell = replace(DEFAULT, method=method, **sizes)
-    return floors.flops(cell, cells.resolve(cell), 9) / 1e9
+    return floors.flops(cell, cases.resolve(cell), 9) / 1e9
 
 
 def test_mean_field_is_its_features_its_eleven_forms_and_the_squares_of_their_factors():
@@ -24,7 +24,7 @@ def test_mean_field_is_its_features_its_eleven_forms_and_the_squares_of_their_fa
 
 def test_star_adds_five_stripes_and_ten_arrows_on_the_columns_of_the_earlier_layer():
     cross = 6 * M2 * (10 * 512 + 5 * 2560)  # layer 1 has B columns, whatever R is
-    # Blocks of S with all three, two or one products: see METHODS Sec. 2, S = C C^T.
+    # Blocks of S with all three, two or one products: see docs/methods.md, "Cost", S = C C^T.
     blocks = (11 + 3 * 15) + (3 * 15 + 6 * 5)
     assert gflop("star") * 1e9 == pytest.approx(gflop("mf") * 1e9 - 11 * M3 + cross + blocks * M3)
 
@@ -43,7 +43,7 @@ def test_a_single_layer_does_not_see_the_paths():
     assert gflop("mf", L=1, tau=1, R=1) == gflop("mf", L=1, tau=1, R=7)
 
 
-@pytest.mark.parametrize("method", [name for name in config.choices("method") if name not in ("gpr", "sgpr", "fitc")])
+@pytest.mark.parametrize("method", [name for name in groups.names("method") if name not in ("gpr", "sgpr", "fitc")])
 def test_every_method_with_gradient_steps_is_counted(method):
-    [cell] = cells.parse([f"methods={method}", "L=1" if method == "sgp" else "L=3"]).cells
-    assert floors.flops(cell, cells.resolve(cell), 9) > 0
+    [cell] = cases.parse([f"methods={method}", "L=1" if method == "sgp" else "L=3"]).cells
+    assert floors.flops(cell, cases.resolve(cell), 9) > 0

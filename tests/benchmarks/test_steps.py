@@ -6,8 +6,8 @@ import json
 import pandas as pd
 import pytest
 
-from dgpbench.benchmarks import cells, peers, steps, worker
-from dgpbench.benchmarks.beat import WARM_UP, Beat, Finished
+from dgpbench.benchmarks import cases, peers, rates, steps
+from dgpbench.benchmarks.turns import WARM_UP, Finished, Turns
 from dgpbench.cli import main
 from dgpbench.errors import Refused
 
@@ -28,7 +28,7 @@ def test_real_processes_step_in_turn_and_the_table_has_a_floor(tmp_path):
 
 
 def test_a_cell_that_cannot_be_timed_says_why_and_the_others_stand():
-    plan = cells.parse(["methods=mf", "M=8,999999", *TINY[:1], *TINY[2:-1], "repeats=1"])
+    plan = cases.parse(["methods=mf", "M=8,999999", *TINY[:1], *TINY[2:-1], "repeats=1"])
     frame = steps.measure(plan)
     assert frame["ms_per_step"].notna().tolist() == [True, False]
     assert "999999" in frame["problem"][1]
@@ -40,12 +40,12 @@ def test_a_process_that_never_spoke_is_quoted(tmp_path, monkeypatch):
     broken.chmod(0o755)
     monkeypatch.setattr(steps.sys, "executable", str(broken))
     with pytest.raises(Refused, match=r"exit code 3\): no module here$"):
-        steps.measure(cells.parse(["methods=mf", *TINY]))
+        steps.measure(cases.parse(["methods=mf", *TINY]))
 
 
 def test_the_first_blocks_are_no_measurement():
     answers = io.StringIO()
-    beat = Beat(io.StringIO("go\n"), answers, lambda: 40.0, {"gflop": 1.0})
+    beat = Turns(io.StringIO("go\n"), answers, lambda: 40.0, {"gflop": 1.0})
     for block in range(1, WARM_UP + 1):
         beat(10 * block)
     with pytest.raises(Finished):
@@ -57,9 +57,9 @@ def test_the_first_blocks_are_no_measurement():
 
 def test_tracing_is_taken_off_a_blocks_time(monkeypatch):
     now = iter([0.0, 0.0, 0.0, 100.0, 107.0])
-    monkeypatch.setattr("dgpbench.benchmarks.beat.time.perf_counter", lambda: next(now, 107.0))
+    monkeypatch.setattr("dgpbench.benchmarks.turns.time.perf_counter", lambda: next(now, 107.0))
     answers = io.StringIO()
-    beat = Beat(io.StringIO("go\n"), answers, lambda: 40.0, {})
+    beat = Turns(io.StringIO("go\n"), answers, lambda: 40.0, {})
     beat(10)
     beat(20)
     with pytest.raises(Finished):
@@ -77,9 +77,9 @@ def test_slow_bursts_do_not_lower_the_rate_of_products(monkeypatch):
         nonlocal clock
         clock += next(took)
 
-    monkeypatch.setattr(worker.time, "process_time", lambda: clock)
-    flops = 2 * 128 * 128 * 2560 * worker.PRODUCTS
-    assert worker.measured_rate(burst, threads=1) == pytest.approx(flops / 0.04 / 1e9)
+    monkeypatch.setattr(rates.time, "process_time", lambda: clock)
+    flops = 2 * 128 * 128 * 2560 * rates.PRODUCTS
+    assert rates.measured_rate(burst, threads=1) == pytest.approx(flops / 0.04 / 1e9)
 
 
 def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
@@ -89,6 +89,6 @@ def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
 
 
 def test_no_cell_at_all_is_refused():
-    plan = cells.parse(["methods=mf", "M=999999", *TINY[:1], *TINY[2:]])
+    plan = cases.parse(["methods=mf", "M=999999", *TINY[:1], *TINY[2:]])
     with pytest.raises(Refused, match="999999"):
         steps.measure(plan)

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dgpbench.datasets.registry import conf_folder, load, specs
-from dgpbench.datasets.tasks import classic_permutations, make_split
+from dgpbench.datasets.registry import load, specs
+from dgpbench.datasets.tasks import FoldsSettings, InterpolationSettings, TaskSettings, classic_permutations, make_split
+from dgpbench.runs.resolve import resolve_overrides
 
 GOLDEN = Path(__file__).with_name("golden_splits.json")
 UPSTREAM = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -24,11 +25,11 @@ PUBLISHED = Path(__file__).resolve().parents[2] / "data" / "published"
 AT_HAND = ("boston", "diabetes", "bimodal", "heteroscedastic", "step")
 MIRRORED = ("concrete", "energy", "kin8nm", "naval", "power", "protein", "wine_red", "wine_white", "yacht")
 TASKS = {
-    "interpolation": {"name": "interpolation", "train_fraction": 0.9},
-    "extrapolation": {"name": "extrapolation"},
-    "classic": {"name": "classic"},
-    "folds": {"name": "folds", "num_folds": 10},
-    "fixed": {"name": "fixed"},
+    "interpolation": InterpolationSettings("interpolation", train_fraction=0.9),
+    "extrapolation": TaskSettings("extrapolation"),
+    "classic": TaskSettings("classic"),
+    "folds": FoldsSettings("folds", num_folds=10),
+    "fixed": TaskSettings("fixed"),
 }
 FIRST = 6  # rows that are stored as they are, to be compared by eye
 
@@ -145,7 +146,7 @@ def test_a_split_is_drawn_as_it_is_documented():
     seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
     rows = sorted(range(442), key=lambda row: [*table.X[row], table.y[row]])
     expected = np.array(rows)[np.random.Generator(np.random.PCG64(seed)).permutation(442)]
-    drawn = make_split(table, {"name": "interpolation", "train_fraction": 0.75}, 3, specs()["diabetes"])
+    drawn = make_split(table, InterpolationSettings("interpolation", train_fraction=0.75), 3, specs()["diabetes"])
     assert len(drawn.train) == 332  # 331.5
     np.testing.assert_array_equal(np.concatenate([drawn.train, drawn.test]), expected)
 
@@ -158,7 +159,7 @@ def test_an_extrapolation_is_drawn_as_it_is_documented():
         text = "\x1f".join(["split", f"split={split}", f"table={table.digest_xy}", "task=extrapolation"])
         seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
         height = X @ np.random.Generator(np.random.PCG64(seed)).standard_normal(13)
-        drawn = make_split(table, {"name": "extrapolation"}, split, specs()["boston"])
+        drawn = make_split(table, TaskSettings("extrapolation"), split, specs()["boston"])
         assert set(drawn.test) == set(np.argsort(height)[:253])
         assert set(drawn.train) == set(np.argsort(height)[253:])
 
@@ -171,17 +172,16 @@ def test_a_share_of_the_rows_is_rounded_to_the_nearest(num_rows):
         exact = tenths * num_rows / 10
         if exact % 1 == 0.5:
             continue
-        drawn = make_split(table, {"name": "interpolation", "train_fraction": tenths / 10}, 0, {"kind": "csv"})
+        drawn = make_split(
+            table, InterpolationSettings("interpolation", train_fraction=tenths / 10), 0, {"kind": "csv"}
+        )
         nearest = int(exact) + (exact % 1 > 0.5)
         assert len(drawn.train) == min(max(nearest, 1), num_rows - 1)
 
 
 def test_the_packaged_task_settings_are_those_of_the_stored_splits():
-    import yaml
-
     for name, settings in TASKS.items():
-        packaged = yaml.safe_load((conf_folder() / "task" / f"{name}.yaml").read_text())
-        assert {key: value for key, value in packaged.items() if key != "title"} == settings
+        assert resolve_overrides([f"task={name}"]).task == settings
 
 
 def test_the_published_numbers_are_those_stored(golden):

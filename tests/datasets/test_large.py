@@ -13,7 +13,7 @@ import pytest
 from dgpbench.datasets.archives import sha256_of
 from dgpbench.datasets.manage import import_path
 from dgpbench.datasets.registry import load, specs
-from dgpbench.datasets.tasks import make_split
+from dgpbench.datasets.tasks import TaskSettings, make_split
 from dgpbench.errors import Refused
 
 SONGS = "".join(
@@ -80,9 +80,9 @@ def test_the_members_hash_vouches_for_year(mirrored: Path) -> None:
 
 def test_years_fixed_split_keeps_the_order_of_the_file(mirrored: Path) -> None:
     spec = year(fixed_train_rows=9)
-    assert make_split(load(spec), {"name": "fixed"}, 0, spec).test.tolist() == [9, 10, 11]
+    assert make_split(load(spec), TaskSettings("fixed"), 0, spec).test.tolist() == [9, 10, 11]
     with pytest.raises(Refused, match="trains on 463715 rows, but this copy has 12"):
-        make_split(load(year()), {"name": "fixed"}, 0, year())
+        make_split(load(year()), TaskSettings("fixed"), 0, year())
 
 
 def test_airline_keeps_complete_flights_of_known_planes_up_to_april(mirrored: Path) -> None:

@@ -107,7 +107,9 @@ def test_the_stem_is_fit_for_a_folder(name: str, expected: str) -> None:
 
 
 def test_a_csv_split_is_drawn_like_any_other(tmp_path: Path) -> None:
-    from dgpbench.datasets.tasks import make_split
+    from dgpbench.datasets.tasks import InterpolationSettings, make_split
 
-    split = make_split(own(tmp_path, "a,y\n1,2\n3,4\n"), {"name": "interpolation"}, 0, specs()["csv"])
+    split = make_split(
+        own(tmp_path, "a,y\n1,2\n3,4\n"), InterpolationSettings("interpolation", train_fraction=0.9), 0, specs()["csv"]
+    )
     assert np.sort([*split.train, *split.test]).tolist() == [0, 1]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dgpbench.datasets.registry import load, specs
-from dgpbench.datasets.tasks import classic_permutations, make_split
+from dgpbench.datasets.tasks import TaskSettings, classic_permutations, make_split
 from dgpbench.errors import Refused
 
 REAL = ["boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine_red", "wine_white", "yacht"]
@@ -70,7 +70,7 @@ def test_the_classic_splits_are_the_published_index_files(name: str) -> None:
 def test_the_classic_task_accepts_the_published_table(name: str, mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DGPBENCH_MIRROR", str(mirror))
     published = manifest(mirror)[name]["classic_splits"]
-    split = make_split(load(AS_PUBLISHED[name]), {"name": "classic"}, 1, AS_PUBLISHED[name])
+    split = make_split(load(AS_PUBLISHED[name]), TaskSettings("classic"), 1, AS_PUBLISHED[name])
     assert (len(split.train), len(split.test)) == (published["n_train"], published["n_test"])
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dgpbench.config import groups
 from dgpbench.datasets import readers
-from dgpbench.datasets.registry import LOADERS, conf_folder, is_at_hand, load, specs
+from dgpbench.datasets.registry import LOADERS, is_at_hand, load, specs
 from dgpbench.datasets.sources import sources_of
 from dgpbench.datasets.tasks import TASKS
 from dgpbench.errors import Refused
 
-FILES = sorted([*conf_folder().glob("dataset/*.yaml"), *conf_folder().glob("task/*.yaml")])
+FILES = sorted([*groups.folder().glob("dataset/*.yaml"), *groups.folder().glob("task/*.yaml")])
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")

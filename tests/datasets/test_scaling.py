@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from dgpbench.datasets.scaling import Standardiser
 from dgpbench.errors import Refused
-from dgpbench.predictive import GaussianMixture
+from dgpbench.predictions.mixture import GaussianMixture
 
 NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
 TABLES = arrays(np.float64, st.tuples(st.integers(2, 12), st.just(4)), elements=NUMBERS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from dgpbench import records
+from dgpbench.runs import store
 
 TINY = [
     "dataset=diabetes",
@@ -101,11 +101,11 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def the_record(folder: Path) -> records.Record:
+def the_record(folder: Path) -> store.Record:
     """The only record below a folder, its files checked."""
-    (path,) = folder.rglob(records.RECORD)
-    assert records.verify_run(path.parent) == []
-    return records.read_record(path)
+    (path,) = folder.rglob(store.RECORD)
+    assert store.verify_run(path.parent) == []
+    return store.read_record(path)
 
 
 def one_sentence(text: str) -> str:

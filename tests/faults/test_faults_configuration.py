@@ -10,9 +10,9 @@ from fault_tools import one_sentence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dgpbench import config
 from dgpbench.cli import main
-from dgpbench.settings import SETTINGS
+from dgpbench.config import groups
+from dgpbench.runs.resolve import documented, keys
 
 NUMBERS = st.one_of(
     st.integers(-2, 40),
@@ -22,10 +22,10 @@ NUMBERS = st.one_of(
 )
 WORDS = st.sampled_from(["null", "true", "''", "[]", "{}", "[1,2]", "{a: 1}", "${seed}", "${nothing}", "???"])
 TEXTS = st.text(min_size=0, max_size=12)
-CHOICES = sorted({name for setting in SETTINGS.values() for name in setting.choices})
-VALUES = st.one_of(NUMBERS, WORDS, TEXTS, st.sampled_from(CHOICES))
+WORDS_OF_SETTINGS = sorted({word for _, setting, _ in documented() for word in setting.words})
+VALUES = st.one_of(NUMBERS, WORDS, TEXTS, st.sampled_from(WORDS_OF_SETTINGS))
 KEYS = st.one_of(
-    st.sampled_from(sorted(SETTINGS)),
+    st.sampled_from(sorted(keys())),
     st.sampled_from(["dataset.path", "dataset.target", "dataset.kind", "dataset.name", "task.name", "method._target_"]),
     st.sampled_from(["hydra.run.dir", "hydra/launcher", "method", "method.", ".method", "a.b.c", ""]),
     TEXTS,
@@ -35,16 +35,15 @@ KEYS = st.one_of(
 @st.composite
 def fitting(draw):
     """A setting with a value of its own kind, often in range: what gets past the first checks."""
-    key = draw(st.sampled_from(sorted(SETTINGS)))
-    setting = SETTINGS[key]
-    kinds = {"int": st.integers(1, 50), "float": st.floats(1e-3, 1.0), "bool": st.booleans()}
+    key, setting, _ = draw(st.sampled_from(documented()))
+    kinds = {int: st.integers(1, 50), float: st.floats(1e-3, 1.0), bool: st.booleans()}
     values = [kinds[setting.kind]] if setting.kind in kinds else [TEXTS]
-    values += [st.sampled_from(setting.choices)] if setting.choices else []
+    values += [st.sampled_from(setting.words)] if setting.words else []
     return f"{key}={draw(st.one_of(*values))}"
 
 
-GROUP = st.sampled_from(config.GROUPS).flatmap(
-    lambda group: st.sampled_from(config.choices(group)).map(lambda name: f"{group}={name}")
+GROUP = st.sampled_from(groups.GROUPS).flatmap(
+    lambda group: st.sampled_from(groups.names(group)).map(lambda name: f"{group}={name}")
 )
 OTHER = st.builds(
     lambda sign, key, value: f"{sign}{key}={value}", st.sampled_from(["", "", "", "+", "++", "~"]), KEYS, VALUES

@@ -6,8 +6,8 @@ import shutil
 import pytest
 from fault_tools import EVERY_STEP, TINY, one_sentence, the_record, until
 
-from dgpbench import records
 from dgpbench.cli import main
+from dgpbench.runs import store
 
 
 @pytest.fixture(scope="module")
@@ -19,10 +19,10 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def store(tmp_path, finished):
+def kept(tmp_path, finished):
     """A copy of it that may be damaged, and the run's directory."""
     shutil.copytree(finished, tmp_path / "results")
-    (path,) = tmp_path.rglob(records.RECORD)
+    (path,) = tmp_path.rglob(store.RECORD)
     return tmp_path / "results", path.parent
 
 
@@ -32,19 +32,19 @@ def truncate(path, share):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_truncated_record_is_named_and_the_run_is_carried_out_again(share, store, tiny, capsys):
-    results, run = store
+def test_a_truncated_record_is_named_and_the_run_is_carried_out_again(share, kept, tiny, capsys):
+    results, run = kept
     scores = the_record(results)["scores"]
-    truncate(run / records.RECORD, share)
+    truncate(run / store.RECORD, share)
     assert main(["results", "verify", str(results)]) == 1
     assert "truncated" in capsys.readouterr().out
     assert tiny() == 0
     assert the_record(results)["scores"] == scores
 
 
-@pytest.mark.parametrize("name", records.FILES)
-def test_a_truncated_file_beside_a_record_is_named_and_quarantined_on_request(name, store, capsys):
-    results, run = store
+@pytest.mark.parametrize("name", store.FILES)
+def test_a_truncated_file_beside_a_record_is_named_and_quarantined_on_request(name, kept, capsys):
+    results, run = kept
     truncate(run / name, 0.5)
     capsys.readouterr()
     assert main(["results", "verify", str(results), "--quarantine"]) == 1
@@ -54,8 +54,8 @@ def test_a_truncated_file_beside_a_record_is_named_and_quarantined_on_request(na
 
 
 @pytest.mark.parametrize("name", ["trace.parquet", "points.parquet", "posterior.npz"])
-def test_a_picture_of_a_run_with_a_truncated_file_is_one_sentence(name, store, capsys):
-    _, run = store
+def test_a_picture_of_a_run_with_a_truncated_file_is_one_sentence(name, kept, capsys):
+    _, run = kept
     truncate(run / name, 0.5)
     capsys.readouterr()
     code = main(["show", str(run), "--plot"])
@@ -64,17 +64,17 @@ def test_a_picture_of_a_run_with_a_truncated_file_is_one_sentence(name, store, c
     assert code == 0 or (code == 2 and one_sentence(said.err))
 
 
-def test_starting_from_a_run_whose_parameters_are_truncated_is_one_sentence(store, tiny, capsys):
-    _, run = store
-    truncate(run / records.PARAMETERS, 0.5)
+def test_starting_from_a_run_whose_parameters_are_truncated_is_one_sentence(kept, tiny, capsys):
+    _, run = kept
+    truncate(run / store.PARAMETERS, 0.5)
     capsys.readouterr()
     assert tiny("seed=1", f'init_from="{run}"') == 2
     assert "init_from" in one_sentence(capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("name", [records.RECORD, *records.FILES])
-def test_the_report_of_a_store_with_a_truncated_file_is_written(name, store, tiny, capsys):
-    results, run = store
+@pytest.mark.parametrize("name", [store.RECORD, *store.FILES])
+def test_the_report_of_a_store_with_a_truncated_file_is_written(name, kept, tiny, capsys):
+    results, run = kept
     assert tiny("split=1") == 0
     truncate(run / name, 0.5)
     assert main(["report", str(results)]) == 0
@@ -121,11 +121,11 @@ def test_stale_checkpoints_of_higher_steps_do_not_push_out_new_ones(tmp_path):
     assert new.restore([variable])[0] == 10
 
 
-def test_a_record_from_elsewhere_is_found(store, capsys):
-    results, run = store
-    record = json.loads((run / records.RECORD).read_text())
+def test_a_record_from_elsewhere_is_found(kept, capsys):
+    results, run = kept
+    record = json.loads((run / store.RECORD).read_text())
     record["identity"]["split"] = 5
-    (run / records.RECORD).write_text(json.dumps(record))
+    (run / store.RECORD).write_text(json.dumps(record))
     capsys.readouterr()
     assert main(["results", "verify", str(results)]) == 1
     assert "another run" in capsys.readouterr().out

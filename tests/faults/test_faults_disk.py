@@ -4,10 +4,10 @@ import pytest
 from fault_tools import TINY, one_sentence, the_record
 from pytest_httpserver import HTTPServer
 
-from dgpbench import records
 from dgpbench.cli import main
 from dgpbench.datasets.registry import load
 from dgpbench.errors import Refused
+from dgpbench.runs import store
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_a_full_disk_is_one_sentence_and_with_room_the_run_goes_on(
     text = one_sentence(capsys.readouterr().err)
     assert "cannot be written (No space left on device" in text
     assert what in text
-    assert not list(disk.rglob(records.RECORD))
+    assert not list(disk.rglob(store.RECORD))
     assert not list(disk.rglob("*.partial"))
     small_disk("size=8m")
     assert tiny(folder=disk) == 0

@@ -3,8 +3,8 @@
 import pytest
 from fault_tools import one_sentence, the_record
 
-from dgpbench import records
 from dgpbench.report.collect import collect
+from dgpbench.runs import store
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_method_without_jitter_is_not_tried_again(tiny, tmp_path, monkeypatch)
         raise Diverged("the objective became nan")
 
     calls = []
-    monkeypatch.setattr(exact, "_build", diverge)
+    monkeypatch.setattr(exact, "build_kernel", diverge)
     settings = ["dataset=diabetes", "method=gpr", "budget=smoke", "progress=false", "plot=false"]
     from dgpbench.cli import main
 
@@ -87,14 +87,14 @@ def test_a_learning_rate_far_too_large_diverges_and_has_no_scores(rate, tiny, tm
     assert record["scores"] == {}
     assert record["reason"] == "the objective became nan by iteration 10 of 60"
     assert [note["retry"] for note in record["notes"] if "retry" in note] == [1, 2]
-    assert not list(tmp_path.rglob(records.POINTS))
+    assert not list(tmp_path.rglob(store.POINTS))
 
 
 @pytest.mark.parametrize("rate", ["nan", "inf", "-inf", "-1", "0", "null", "fast"])
 def test_a_learning_rate_that_is_none_is_refused(rate, tiny, tmp_path, capsys):
     assert tiny(f"training.learning_rate={rate}") == 2
     assert "training.learning_rate" in one_sentence(capsys.readouterr().err)
-    assert not list(tmp_path.rglob(records.RECORD))
+    assert not list(tmp_path.rglob(store.RECORD))
 
 
 def test_a_diverged_run_is_no_number_in_any_table(indefinite, tiny, tmp_path):
@@ -121,8 +121,8 @@ def test_a_diverged_run_is_no_number_in_any_table(indefinite, tiny, tmp_path):
 def test_every_family_diverges_by_name_and_not_by_traceback(method, status, tiny, tmp_path, capsys):
     """A prior far out of range: what can still be computed is, and what cannot has no scores."""
     code = tiny(f"method={method}", "method.likelihood_variance=1e200", "method.kernel_variance=1e250")
-    (path,) = tmp_path.rglob(records.RECORD)
-    record = records.read_record(path)
+    (path,) = tmp_path.rglob(store.RECORD)
+    record = store.read_record(path)
     assert record["status"] == status, record["traceback"]
     assert code == (0 if status == "done" else 1)
     assert bool(record["scores"]) == (status == "done")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from fault_tools import TINY, one_sentence, the_record
 
-from dgpbench import records
 from dgpbench.cli import main
+from dgpbench.runs import store
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 
@@ -64,7 +64,7 @@ def test_a_table_that_cannot_be_used_is_one_sentence_and_leaves_no_record(name, 
     changes, expected = REFUSED[name]
     assert run(table(tmp_path, **changes)) == 2
     assert expected in one_sentence(capsys.readouterr().err)
-    assert not list(tmp_path.rglob(records.RECORD))
+    assert not list(tmp_path.rglob(store.RECORD))
 
 
 USABLE = {
@@ -121,28 +121,28 @@ def test_a_run_that_cannot_fit_in_memory_says_so_before_it_starts(overrides, exp
     text = one_sentence(capsys.readouterr().err)
     assert "GiB" in text
     assert expected in text
-    assert not list(tmp_path.rglob(records.RECORD))
+    assert not list(tmp_path.rglob(store.RECORD))
 
 
 def test_what_fits_is_not_refused(tiny, monkeypatch):
     """The bound is a lower one: a run that passes with little memory free is let through."""
-    from dgpbench import memory
+    from dgpbench.runs import memory
 
     monkeypatch.setattr(memory, "available", lambda: 2**20)
     assert tiny() == 0
 
 
 def test_sixty_overrides_give_a_path_that_every_file_system_takes_and_a_run(tmp_path):
-    from dgpbench.config import compose
-    from dgpbench.settings import SETTINGS
+    from dgpbench.config.settings import declared
+    from dgpbench.runs.resolve import resolve_overrides
 
-    composed = compose(["method=star", "dataset=diabetes", "budget=smoke"])
+    run = resolve_overrides(["method=star", "dataset=diabetes", "budget=smoke"])
     changed = ["method.num_inducing=8", "training.max_iterations=60", "progress=false", "plot=false"]
-    for key, setting in SETTINGS.items():
-        section, _, name = key.rpartition(".")
-        value = composed[section].get(name) if section in ("method", "training") else None
-        if setting.kind == "float" and isinstance(value, float) and setting.high is None:
-            changed.append(f"{key}={0.99 * value!r}")
+    for section, settings in (("method", run.method), ("training", run.training)):
+        for name, setting in declared(type(settings)).items():
+            value = getattr(settings, name)
+            if setting.kind is float and isinstance(value, float) and setting.high is None:
+                changed.append(f"{section}.{name}={0.99 * value!r}")
     changed += [f"seed={seed}" for seed in range(56 - len(changed))] + ["seed=7"]
     arguments = ["method=star", "dataset=diabetes", "budget=smoke", *changed, f"results_dir={tmp_path}"]
     assert len(arguments) >= 60
@@ -185,8 +185,8 @@ def test_a_record_of_a_method_with_odd_characters_is_written_found_and_whole(nam
     changed = {"method": name}
     directory = directory_of(tmp_path, **changed)
     record = record_of()
-    records.write_run(directory, record | {"identity": record["identity"] | changed})
-    ((path, found),) = records.find_records(tmp_path)
+    store.write_run(directory, record | {"identity": record["identity"] | changed})
+    ((path, found),) = store.find_records(tmp_path)
     assert found["identity"]["method"] == name
     assert tmp_path in path.resolve().parents
-    assert records.verify_run(path.parent) == []
+    assert store.verify_run(path.parent) == []

@@ -10,7 +10,8 @@ from fault_tools import EVERY_STEP, TINY, the_record, until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dgpbench import identity, records
+from dgpbench.runs import store
+from dgpbench.runs.identity import Identity
 
 RUN = ["run", *TINY]
 
@@ -37,7 +38,7 @@ def test_killed_at_a_random_moment_after_its_first_checkpoint_a_run_goes_on_to_t
 ):
     scores, _ = whole
     job = zygote.start(RUN, tmp_path, **EVERY_STEP)
-    until(lambda: list(tmp_path.rglob("step-*.npz")) or list(tmp_path.rglob(records.RECORD)))
+    until(lambda: list(tmp_path.rglob("step-*.npz")) or list(tmp_path.rglob(store.RECORD)))
     time.sleep(random.Random(100 + moment).uniform(0.0, 0.5))
     _kill_and_go_on(job, scores, zygote, tmp_path)
 
@@ -53,11 +54,12 @@ def _kill_and_go_on(job, scores, zygote, folder) -> None:
 WRITER = """
 import itertools, numpy as np, pandas as pd
 from one_record import directory_of, record_of
-from dgpbench import identity, records
+from dgpbench.runs.identity import Identity
+from dgpbench.runs import store
 for number in itertools.count():
     points = pd.DataFrame({"row": np.arange(20_000), "pit": np.full(20_000, float(number))})
     record, posterior = record_of(scores={"tll": float(number)}), {"m": np.full(50_000, number)}
-    records.write_run(directory_of(arguments[0]), record, points, None, posterior)
+    store.write_run(directory_of(arguments[0]), record, points, None, posterior)
 """
 
 
@@ -72,13 +74,13 @@ def test_killed_while_it_writes_a_record_nothing_half_is_ever_read(delay, zygote
     os.kill(job.pid, signal.SIGKILL)
     job.wait()
     record = _read(directory)
-    assert record is None or records.verify_run(directory) == []
+    assert record is None or store.verify_run(directory) == []
 
 
 def _read(directory):
     """The record, or None where there is none; a damaged one raises."""
     try:
-        return records.read_record(directory / records.RECORD)
+        return store.read_record(directory / store.RECORD)
     except FileNotFoundError:
         return None
 
@@ -92,4 +94,4 @@ def _tests():
 def _directory(root):
     who = {"task": "interpolation", "dataset": "boston", "method": "star", "num_layers": 3}
     how = {"protocol": "lindinger2020", "budget": "paper", "split": 0, "seed": 0}
-    return identity.identity_directory(root, **who, **how, overrides={})
+    return Identity(**who, **how).directory(root)

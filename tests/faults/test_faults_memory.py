@@ -8,17 +8,17 @@ from pathlib import Path
 import psutil
 from fault_tools import TINY
 
-from dgpbench import records
+from dgpbench.runs import store
 
 RUNS, WARM = 30, 5  # the first few runs fill caches and allocators
 # One run's graphs take some 13 MB: kept, they add 330 MB in 25 runs, 130 MB in a worker's 10. Allocators sway by a few.
 BOUND = 64 * 2**20
 WEIGHING = """
 import psutil
-from dgpbench import run
+from dgpbench.runs import run
 execute = run.execute
-def weighed(cfg):
-    outcome = execute(cfg)
+def weighed(run):
+    outcome = execute(run)
     print("weighs", psutil.Process().memory_info().rss)
     return outcome
 run.execute = weighed
@@ -43,7 +43,7 @@ def test_thirty_runs_in_a_pool_need_no_more_memory_than_five_for_each_worker(tmp
         pool = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)
         weights = _weighed(pool, tmp_path)
     assert pool.returncode == 0, (tmp_path / "log.txt").read_text()
-    assert len(list(records.find_records(tmp_path / "results"))) >= RUNS
+    assert len(list(store.find_records(tmp_path / "results"))) >= RUNS
     early = max(weight for done, weight in weights if done <= 2 * WARM)
     assert max(weight for _, weight in weights) - early < BOUND
 
@@ -52,7 +52,7 @@ def _weighed(pool: subprocess.Popen, folder: Path) -> list[tuple[int, int]]:
     """(runs done, bytes of the heaviest worker), several times a second until the pool ends."""
     weights = []
     while pool.poll() is None:
-        done = sum(1 for _ in folder.rglob(records.RECORD))
+        done = sum(1 for _ in folder.rglob(store.RECORD))
         weights.append((done, max(map(_weight, psutil.Process(pool.pid).children(recursive=True)), default=0)))
         time.sleep(0.2)
     return weights

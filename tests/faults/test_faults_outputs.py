@@ -3,7 +3,7 @@
 import pytest
 from fault_tools import TINY
 
-from dgpbench import records
+from dgpbench.runs import store
 
 COMMANDS = {
     "show --plot": ("figure.png", "main(['show', 'results', '--plot', '--output', 'figure.png'])"),
@@ -65,4 +65,4 @@ def test_the_picture_of_a_run_cut_short_is_none(zygote, tmp_path):
     job = zygote.run(["run", *plotted], tmp_path, code=f"{NAMES}{CUT_SHORT}code = main(arguments)", HOW="full")
     assert "no picture" in job.text
     assert not list(tmp_path.rglob("figure.png"))
-    assert len(list(tmp_path.rglob(records.RECORD))) == 1
+    assert len(list(tmp_path.rglob(store.RECORD))) == 1

@@ -13,7 +13,10 @@ import psutil
 import pytest
 from fault_tools import COMMAND, EVERY_STEP, TINY, the_record, until
 
-from dgpbench import engine, interrupts, last_resort, records
+from dgpbench.experiments import engine
+from dgpbench.runs import store, timeout_process
+from dgpbench.runs.resolve import resolve_overrides
+from dgpbench.system import interrupts
 
 ITEM = ["lindinger2020_table1", "method=mf", "method.num_layers=2", "dataset=boston", "budget=smoke"]
 SMALL = ["method.num_inducing=8"]
@@ -47,7 +50,7 @@ def test_a_signal_to_a_pool_of_two_leaves_no_process_and_both_checkpoints(name, 
     assert "the same command goes on" in text
     assert "Traceback" not in text
     assert psutil.wait_procs(children, timeout=5)[1] == []
-    statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
+    statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["interrupted", "interrupted"]
     assert len(checkpointed(tmp_path)) == 2
 
@@ -55,13 +58,13 @@ def test_a_signal_to_a_pool_of_two_leaves_no_process_and_both_checkpoints(name, 
 STEP_SECONDS = 6.0  # twice what the pool itself would give its workers
 
 
-def slow_worker(overrides):
+def slow_worker(run):
     """In place of the engine's: every step takes long."""
-    from dgpbench.training.clock import Clock
+    from dgpbench.training.log import TrainingLog
 
-    training = Clock.training
-    Clock.training = lambda clock, action: (training(clock, action), time.sleep(STEP_SECONDS))[0]
-    return IN_WORKER(overrides)
+    training = TrainingLog.training
+    TrainingLog.training = lambda log, action: (training(log, action), time.sleep(STEP_SECONDS))[0]
+    return IN_WORKER(run)
 
 
 IN_WORKER = engine._in_worker
@@ -73,8 +76,10 @@ def test_a_signal_to_a_pool_with_long_steps_waits_for_their_end(tmp_path, monkey
     stop = threading.Thread(target=lambda: (_both_checkpointed(tmp_path), os.kill(os.getpid(), signal.SIGTERM)))
     stop.start()
     with pytest.raises(KeyboardInterrupt), interrupts.handled([signal.SIGTERM]):
-        engine.engine([(*TINY, f"results_dir={tmp_path}", f"split={split}") for split in range(2)], 2)
-    statuses = [record["status"] for _, record in records.find_records(tmp_path)]
+        engine.engine(
+            [resolve_overrides([*TINY, f"results_dir={tmp_path}", f"split={split}"]) for split in range(2)], 2
+        )
+    statuses = [record["status"] for _, record in store.find_records(tmp_path)]
     assert statuses == ["interrupted", "interrupted"]
     assert (
         len(list(tmp_path.rglob("step-*20.npz"))) == 2
@@ -95,10 +100,10 @@ def test_of_a_pool_only_the_run_of_a_killed_worker_fails_and_the_next_call_does_
     _, text = pool.communicate(timeout=120)
     assert pool.returncode == 1, text
     assert "the worker was killed" in text
-    statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
+    statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["done", "done"]
     zygote.run(["reproduce", *ITEM, *SMALL, *given], tmp_path)
-    statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
+    statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["done"] * 3
 
 
@@ -109,7 +114,7 @@ def test_two_racing_sweeps_carry_out_each_run_once(zygote, tmp_path):
     done = sum(job.text.count("record: ") for job in jobs)
     skipped = sum(job.text.count("is done already") for job in jobs)
     assert (done, skipped) == (3, 3)
-    assert len(list(records.find_records(tmp_path / "results"))) == 3
+    assert len(list(store.find_records(tmp_path / "results"))) == 3
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
@@ -134,9 +139,9 @@ hang = lambda: [libc.pthread_mutex_lock(mutex) for _ in range(2)]
 # One that keeps Python's lock as well, so that no thread runs on.
 KEEPS_THE_LOCK = "import ctypes; hang = lambda: ctypes.PyDLL(None).sleep(1000)"
 HANGING = """
-from dgpbench.methods import variational
-original = variational.kmeans_centres
-variational.build_prior = lambda *_: hang()
+from dgpbench.methods import structured
+original = structured.kmeans_centres
+structured.build_prior = lambda *_: hang()
 from dgpbench.cli import main
 code = main(arguments)
 """
@@ -157,7 +162,7 @@ def test_a_run_that_hangs_with_pythons_lock_in_c_is_ended_from_outside_with_a_re
     arguments = ["run", *TINY, "timeout_minutes=0.03"]
     job = zygote.start(arguments, tmp_path, code=KEEPS_THE_LOCK + HANGING)
     until(lambda: psutil.Process(job.pid).status() == psutil.STATUS_ZOMBIE)
-    assert job.wait() == -last_resort.ENDING
+    assert job.wait() == -timeout_process.ENDING
     record = the_record(tmp_path)
     assert record["status"] == "timeout"
     assert record["seconds"]["total"] > 1.8
@@ -173,35 +178,38 @@ def test_nobody_stands_by_when_a_run_with_a_limit_has_ended(zygote, tmp_path):
     assert "children: 0" in job.text
 
 
-def hanging_worker(overrides):
+def hanging_worker(run):
     """In place of the engine's, in a worker: the first run hangs with Python's lock, the others do not."""
     import ctypes
 
-    from dgpbench import run
+    from dgpbench.runs import run as running
 
-    if "split=0" in overrides:
-        run.fit_and_score = lambda *_: ctypes.PyDLL(None).sleep(1000)
-    return engine.one_run(overrides)
+    if run.split == 0:
+        running.carry_out = lambda *_: ctypes.PyDLL(None).sleep(1000)
+    return engine.one_run(run)
 
 
 def test_a_pool_goes_on_after_a_run_that_hangs_with_pythons_lock_and_has_its_record(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", hanging_worker)
-    runs = [(*TINY, f"results_dir={tmp_path}", f"split={split}") for split in range(2)]
-    runs[0] += ("timeout_minutes=0.03",)
+    limits = (["timeout_minutes=0.03"], [])
+    runs = [
+        resolve_overrides([*TINY, f"results_dir={tmp_path}", f"split={split}", *limit])
+        for split, limit in enumerate(limits)
+    ]
     outcomes = engine.engine(runs, 2)
     assert sorted(outcome.status for outcome in outcomes) == ["done", "timeout"]
-    statuses = [record["status"] for _, record in records.find_records(tmp_path)]
+    statuses = [record["status"] for _, record in store.find_records(tmp_path)]
     assert statuses == ["timeout", "done"]
 
 
-def failing_worker(overrides):
+def failing_worker(run):
     """In place of the engine's: a process that ends itself, as a library may that has lost its way."""
     os._exit(1)
 
 
 def test_a_worker_that_ends_with_exit_code_1_has_failed_and_not_run_out_of_time(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", failing_worker)
-    (outcome,) = engine.engine([(*TINY, f"results_dir={tmp_path}", "timeout_minutes=1")], 2)
+    (outcome,) = engine.engine([resolve_overrides([*TINY, f"results_dir={tmp_path}", "timeout_minutes=1"])], 2)
     assert outcome.status == "failed"
     assert "exit code 1" in outcome.message
 
@@ -210,18 +218,18 @@ def test_the_last_resort_leaves_the_record_that_the_run_has_written_after_all(tm
     from one_record import directory_of, record_of
 
     directory, started = directory_of(tmp_path), "2026-01-01T00:00:01+00:00"
-    records.write_run(directory, record_of(status="failed", reason="an earlier attempt"))
-    last_resort._write(directory, record_of(status="timeout", reason="this one", started=started))
-    assert records.read_record(directory)["reason"] == "this one"
-    last_resort._write(directory, record_of(status="timeout", reason="this one again", started=started))
-    assert records.read_record(directory)["reason"] == "this one"
+    store.write_run(directory, record_of(status="failed", reason="an earlier attempt"))
+    timeout_process._write(directory, record_of(status="timeout", reason="this one", started=started))
+    assert store.read_record(directory)["reason"] == "this one"
+    timeout_process._write(directory, record_of(status="timeout", reason="this one again", started=started))
+    assert store.read_record(directory)["reason"] == "this one"
 
 
 def test_a_sweep_goes_on_after_a_run_that_hangs(zygote, tmp_path):
     sweep = ["run", *TINY, "timeout_minutes=0.03", "split=range(2)", "--multirun"]
     job = zygote.start(sweep, tmp_path, code=PYTHON_HANGS + HANGING)
     assert job.wait() == 1
-    statuses = [record["status"] for _, record in records.find_records(tmp_path / "results")]
+    statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["timeout", "timeout"]
     assert "2 timeout" in job.text
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from fault_tools import TINY, the_record
 
-from dgpbench import records
 from dgpbench.cli import main
 from dgpbench.datasets.archives import opened
+from dgpbench.runs import store
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -46,21 +46,21 @@ def test_a_script_in_any_text_of_a_record_reaches_the_report_as_text(tmp_path):
             "host": {"cpu": SCRIPT},
         }
         record |= texts | {"identity": record["identity"] | changed, "versions": {SCRIPT: SCRIPT}}
-        records.write_run(directory_of(tmp_path, **changed), record)
+        store.write_run(directory_of(tmp_path, **changed), record)
     assert main(["report", str(tmp_path)]) == 0
     text = (tmp_path / "report.html").read_text()
     assert "&lt;script&gt;" in text
     assert "<script>alert" not in text
 
 
-@pytest.mark.parametrize("name", [records.POSTERIOR, records.PARAMETERS])
+@pytest.mark.parametrize("name", [store.POSTERIOR, store.PARAMETERS])
 def test_a_pickle_in_place_of_arrays_is_not_loaded(name, tmp_path):
     class Bomb:
         def __reduce__(self):
             return (tmp_path.joinpath("exploded").mkdir, ())
 
     np.savez(tmp_path / name, a=np.array([Bomb()], dtype=object))
-    read = {records.POSTERIOR: records.read_posterior, records.PARAMETERS: records.read_parameters}[name]
+    read = {store.POSTERIOR: store.read_posterior, store.PARAMETERS: store.read_parameters}[name]
     with pytest.raises(ValueError, match="allow_pickle"):
         read(tmp_path)
     assert not (tmp_path / "exploded").exists()
@@ -107,7 +107,7 @@ def test_a_link_in_place_of_a_record_leads_nowhere_else(tmp_path):
     from one_record import directory_of, record_of
 
     directory, other = directory_of(tmp_path), directory_of(tmp_path, split=1)
-    records.write_run(directory, record_of())
+    store.write_run(directory, record_of())
     other.mkdir(parents=True)
-    (other / records.RECORD).symlink_to(directory / records.RECORD)
-    assert any("another run" in problem for problem in records.verify_run(other))
+    (other / store.RECORD).symlink_to(directory / store.RECORD)
+    assert any("another run" in problem for problem in store.verify_run(other))

@@ -18,9 +18,9 @@ def serve() -> None:
     import pyarrow.parquet  # noqa: F401
     import sklearn.cluster  # noqa: F401
 
-    import dgpbench.methods.variational
-    import dgpbench.metrics
-    import dgpbench.run  # noqa: F401
+    import dgpbench.methods.structured
+    import dgpbench.predictions.metrics
+    import dgpbench.runs.run  # noqa: F401
 
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""Psi statistics and one layer's moments under Gaussian inputs (METHODS Sec. 7, 16)."""
+"""Psi statistics and one layer's moments under Gaussian inputs (docs/methods.md, "Psi statistics")."""
 
 import gpflow
 import numpy as np

@@ -1,4 +1,4 @@
-"""Power EP as aep and aepmcm run it, against its formulas in NumPy (METHODS Sec. 7).
+"""Power EP as aep and aepmcm run it, against its formulas in NumPy (docs/methods.md, "Power EP").
 
 The objective is read from the trace, the sites from the fitted parameters: a few steps at a real learning rate take
 them away from their start, then the rate vanishes, and the later rows of the trace belong to the last parameters.

@@ -1,4 +1,6 @@
-"""SGHMC as the method runs it: burn-in, freezing, thinning, minibatches, Monte Carlo EM, predictions (METHODS Sec. 6).
+"""SGHMC as the method runs it: burn-in, freezing, thinning, minibatches, Monte Carlo EM, predictions.
+
+Reference: docs/methods.md, "SGHMC".
 
 At depth 1 everything is known. The posterior of v is Gaussian (FITC's). Where friction vanishes, so does the injected
 noise, and a chain of fixed or of learning parameters is one sequence of numbers, which NumPy repeats step by step.
@@ -56,7 +58,9 @@ def exact_posterior(p, X, y):
 
 
 def chain_without_noise(gradient, size, *, burn_in, steps, step_size, freeze):
-    """Positions before each step and after the last, from METHODS Sec. 6 with alpha = 0; gradient(v) = dU/dv / N."""
+    """Positions before each step and after the last, from docs/methods.md, "SGHMC" with alpha = 0; gradient(v) = dU/dv
+    / N.
+    """
     v, p = np.zeros(size), np.zeros(size)
     xi, g, g2, squares, positions = np.ones(size), np.ones(size), np.ones(size), [], [v]
     for step in range(steps):
@@ -114,7 +118,9 @@ def test_a_chain_adapts_in_its_burn_in_then_freezes_and_keeps_every_thinning_th_
 
 
 def test_parameters_ascend_the_log_joint_at_the_newest_position_by_adam_with_its_decay(long_chain):
-    """Three steps, with slopes by finite differences: the sampler's and Adam's in turn, as METHODS Sec. 6 has them."""
+    """Three steps, with slopes by finite differences: the sampler's and Adam's in turn, as docs/methods.md, "SGHMC" has
+    them.
+    """
     still, X, y = long_chain
     fitted = sghmc(
         X, y, "training.learning_rate=0.05", "training.decay_rate=0.5", "training.decay_steps=2", WITHOUT_NOISE,

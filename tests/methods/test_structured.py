@@ -231,6 +231,11 @@ def test_nothing_is_held_out_of_a_long_run_without_early_stopping():
     """As many iterations as let the rule trigger, were it on."""
     fit = deep("mf", 1, "training.max_iterations=260")
     assert all(row.validation_tll is None for row in fit.trace)
+    # Nor are rows left out without being scored: the share that would be held out makes no difference.
+    little, much = (
+        deep("mf", 1, "training.max_iterations=20", f"training.holdout_fraction={share}") for share in (0.1, 0.5)
+    )
+    assert [row.elbo for row in little.trace] == [row.elbo for row in much.trace]
 
 
 def test_q_starts_at_the_scales_of_the_settings():

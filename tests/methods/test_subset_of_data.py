@@ -1,4 +1,6 @@
-"""Subset of data through its fit and predict: the bound, predictions and choices of rows in NumPy (METHODS Sec. 5).
+"""Subset of data through its fit and predict: the bound, predictions and choices of rows in NumPy.
+
+Reference: docs/methods.md, "Subset of data".
 
 The bound is read from the trace and q from the fitted parameters: ten steps at a real learning rate take q away from
 its start, then the rate vanishes, and all later rows of the trace belong to the last parameters.
@@ -11,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import multivariate_normal, norm
 from sklearn.cluster import KMeans
 
-from dgpbench.methods.choices import Seeds
+from dgpbench.methods.contract import Seeds
 from dgpbench.methods.subset_choice import choose
 
 N, M, B, JITTER = 9, 3, 2, 0.1  # so large a jitter keeps the sampled K_SS from being nearly singular: no heavy tails

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 from toys import spread_over, toy_points, toy_trace, write_toy
 
-from dgpbench import config
+from dgpbench.config import groups
 from dgpbench.errors import Refused
+from dgpbench.experiments.items import load
 from dgpbench.report import published
 from dgpbench.report.collect import collect
 from dgpbench.report.compare import compare, render
-from dgpbench.report.items import load
 from dgpbench.report.tables import column_name
 from dgpbench.report.verdicts import judgement
 
@@ -54,7 +54,7 @@ def test_every_published_number_is_in_its_cell_of_the_rendered_comparison(item, 
     numbers = published.of_item(item)
     for (name, dataset, method, num_layers), entry in numbers.items():
         assert shown[name, dataset, column_name(method, num_layers)] == entry.text
-    assert sum(dataset in config.choices("dataset") for _, dataset, _ in shown) == len(numbers)
+    assert sum(dataset in groups.names("dataset") for _, dataset, _ in shown) == len(numbers)
 
 
 @pytest.mark.parametrize("item", SCORED)

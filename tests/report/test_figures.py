@@ -17,7 +17,8 @@ from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
 from dgpbench.errors import Refused
-from dgpbench.report import calibration, items, posteriors, scaling
+from dgpbench.experiments import items
+from dgpbench.report import calibration_study, covariances, step_times
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import layouts, render
 from dgpbench.report.figures.panels import Panel, page
@@ -114,12 +115,12 @@ def test_a_dollar_in_a_name_is_no_mathematics():
 @pytest.mark.parametrize("structure", ["mf", "star", "fc"])
 def test_covariance_and_precision_are_inverse_to_each_other(structure):
     arrays = toy_posterior(structure)
-    product = posteriors.covariance(arrays).to_numpy() @ posteriors.precision(arrays).to_numpy()
+    product = covariances.covariance(arrays).to_numpy() @ covariances.precision(arrays).to_numpy()
     np.testing.assert_allclose(product, np.eye(len(product)), atol=1e-8)
 
 
 def test_covariance_has_the_zero_blocks_of_its_structure():
-    S = posteriors.covariance(toy_posterior("star", num_layers=3, width=3, M=6))
+    S = covariances.covariance(toy_posterior("star", num_layers=3, width=3, M=6))
     stripe, other = S.loc[(2, 1), (1, 1)], S.loc[(2, 1), (1, 2)]
     assert (np.abs(stripe.to_numpy()) > 0).all()
     assert (other.to_numpy() == 0).all()
@@ -129,18 +130,18 @@ def test_covariance_is_that_of_the_trained_posterior():
     M, arrays = 2, {"diagonal_1": np.array([np.diag([2.0, 3.0])]), "diagonal_2": np.array([np.diag([1.0, 1.0])]),
                     "coupling_2_1": np.array([[[0.5, 0.0], [0.0, 0.0]]]), "pairs_2_1": np.array([[0, 0]])}  # fmt: skip
     expected = [[4, 0, 1, 0], [0, 9, 0, 0], [1, 0, 1.25, 0], [0, 0, 0, 1]]
-    S = posteriors.covariance(arrays)
+    S = covariances.covariance(arrays)
     np.testing.assert_allclose(S, expected)
     assert S.index.tolist() == [(layer, 1, m + 1) for layer in (1, 2) for m in range(M)]
 
 
 def test_a_posterior_without_blocks_is_refused():
     with pytest.raises(Refused, match="no blocks"):
-        posteriors.covariance({"samples_1": np.zeros((3, 1, 2))})
+        covariances.covariance({"samples_1": np.zeros((3, 1, 2))})
 
 
 def test_median_filter_by_hand():
-    found = calibration.median_filtered(
+    found = calibration_study.median_filtered(
         np.array([3.0, 1.0, 2.0, 5.0, 4.0]), np.array([30.0, 10.0, 99.0, 50.0, 40.0]), share=0.6
     )
     assert found["x"].tolist() == [2.0, 3.0, 4.0]
@@ -153,23 +154,23 @@ def test_a_calibrated_prediction_lies_on_y_equals_x():
     calibrated["y"] = calibrated["mean"] + z / 1.5 * np.sqrt(
         calibrated["variance"]
     )  # points() makes them 1.5 times too sure
-    curve = calibration.error_along_variance(calibrated)
+    curve = calibration_study.error_along_variance(calibrated)
     assert np.median(curve["squared_error"] / curve["variance"]) == pytest.approx(1, abs=0.06)
 
 
 def test_pit_density_of_uniform_values_is_one():
     frame = pd.DataFrame({"pit": (np.arange(1000) + 0.5) / 1000, "method": "mf", "num_layers": 2})
-    found = calibration.pit_density(frame)
+    found = calibration_study.pit_density(frame)
     np.testing.assert_allclose(found["density"], 1)
-    np.testing.assert_allclose(calibration.reliability(frame)["observed"], calibration.LEVELS, atol=2e-3)
+    np.testing.assert_allclose(calibration_study.reliability(frame)["observed"], calibration_study.LEVELS, atol=2e-3)
 
 
 def test_normality_refuses_too_few_samples_and_finds_the_skewed_one():
     from toy_frames import samples
 
     with pytest.raises(Refused, match="20 samples"):
-        posteriors.normality(samples().head(10))
-    tests = posteriors.normality(samples())
+        covariances.normality(samples().head(10))
+    tests = covariances.normality(samples())
     assert tests.loc[tests["p_value"] < tests["bonferroni"], "output"].tolist() == ["1.0"]
     assert tests["bonferroni"].iloc[0] == pytest.approx(0.05 / 12)
 
@@ -177,9 +178,9 @@ def test_normality_refuses_too_few_samples_and_finds_the_skewed_one():
 def test_timings_along_a_size_keep_the_others_fixed():
     from toy_frames import bench
 
-    assert sorted(set(scaling.along(bench(), "tau")["value"])) == [2, 5, 8, 16]
+    assert sorted(set(step_times.along(bench(), "tau")["value"])) == [2, 5, 8, 16]
     with pytest.raises(Refused, match="lacks ms_per_step"):
-        scaling.along(bench().drop(columns="ms_per_step"), "M")
+        step_times.along(bench().drop(columns="ms_per_step"), "M")
 
 
 # From records to files ------------------------------------------------------------------------------------------------
@@ -266,9 +267,9 @@ def test_normality_and_covariance_read_the_posterior(filled):
 
 
 def test_every_figure_that_an_item_names_has_a_layout():
-    from dgpbench import config
+    from dgpbench.config import groups
 
-    named = {items.load(name).figure for name in config.choices("experiment")} - {None}
+    named = {items.load(name).figure for name in groups.names("experiment")} - {None}
     assert named <= set(layouts.LAYOUTS)
 
 

@@ -11,7 +11,7 @@ from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
 from dgpbench.errors import Refused
-from dgpbench.report import items
+from dgpbench.experiments import items
 from dgpbench.report.html import write_report
 
 EVIL = "<script>alert('x')</script>&\"$a$"

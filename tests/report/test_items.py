@@ -2,14 +2,14 @@
 
 import pytest
 
-from dgpbench import config
+from dgpbench.config import groups
 from dgpbench.errors import Refused
+from dgpbench.experiments.items import load
 from dgpbench.report import published
 from dgpbench.report.cells import wanted
-from dgpbench.report.items import load
 from dgpbench.report.marks import RULES
 
-ITEMS = config.choices("experiment")
+ITEMS = groups.names("experiment")
 TABLE1 = "lindinger2020_table1"
 
 
@@ -21,7 +21,7 @@ def columns(*given: str, item: str = TABLE1) -> set[tuple[str, str, int]]:
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_item_reads_and_begins_with_its_command(name):
     item = load(name)
-    head = (config.config_directory() / "experiment" / f"{name}.yaml").read_text()
+    head = (groups.folder() / "experiment" / f"{name}.yaml").read_text()
     assert head.startswith("# ")
     assert f"#   dgpbench reproduce {name}\n" in head
     assert item.title
@@ -34,8 +34,8 @@ def test_every_item_reads_and_begins_with_its_command(name):
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_name_in_an_item_exists(name):
     for sweep in load(name).sweeps:
-        for group in config.GROUPS:
-            assert set(sweep.values.get(group, ())) <= set(config.choices(group))
+        for group in groups.GROUPS:
+            assert set(sweep.values.get(group, ())) <= set(groups.names(group))
 
 
 def test_every_published_table_is_an_item():

@@ -1,17 +1,15 @@
 """The matrix of an item: the same identities as a run has, and the state of each."""
 
-from types import SimpleNamespace
+from dataclasses import asdict
 
 import pytest
 from toys import toy_record, write_toy
 
-from dgpbench import config, records
-from dgpbench.identity import config_hash
-from dgpbench.plan import count, in_words, matrix, plan, seconds_left
-from dgpbench.recording import recorded_config
+from dgpbench.experiments.items import load
+from dgpbench.experiments.plan import count, in_words, matrix, plan, seconds_left
 from dgpbench.report.collect import collect
-from dgpbench.report.items import load
-from dgpbench.run import directory_of
+from dgpbench.runs import store
+from dgpbench.runs.resolve import resolve_overrides
 
 SMALL = ("dataset=boston", "method=mf,sgp", "split=range(2)", "budget=smoke")
 
@@ -20,20 +18,11 @@ def planned(results, *given, item="lindinger2020_table1"):
     return plan(load(item, [*given, f"results_dir={results}"]))
 
 
-def finish(run, status="done"):
+def finish(planned, status="done"):
     """A record as the run itself would have left it."""
-    resolved = config.resolve(config.compose(run.overrides))
-    choices = run.choices
-    identity = {
-        **{key: choices[key] for key in ("task", "dataset", "method", "protocol", "budget")},
-        "num_layers": int(choices["method.num_layers"]),
-        "split": int(choices["split"]),
-        "seed": int(choices["seed"]),
-        "overrides": {},
-    }
-    made = toy_record(identity, {"tll": -2.0}, status=status)
-    made["config_hash"] = config_hash(recorded_config(resolved))
-    records.write_run(run.directory, made)
+    made = toy_record(asdict(planned.run.identity), {"tll": -2.0}, status=status)
+    made["config_hash"] = planned.run.config_hash
+    store.write_run(planned.directory, made)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +39,9 @@ def finish(run, status="done"):
     ],
 )
 def test_a_planned_run_lies_where_the_run_itself_would_put_it(item, given):
-    for run in plan(load(item, given)):
-        resolved = config.resolve(config.compose(run.overrides))
-        table = SimpleNamespace(name=resolved["dataset"]["name"])
-        assert run.directory == directory_of(resolved, table)
+    for each in plan(load(item, given)):
+        itself = resolve_overrides(each.overrides)
+        assert (itself.directory, itself.config_hash) == (each.directory, each.run.config_hash)
 
 
 def test_states_of_runs(results):

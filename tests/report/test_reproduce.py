@@ -5,11 +5,12 @@ import toys
 from test_plan import SMALL, finish, planned
 from toys import write_toy
 
-from dgpbench import engine
 from dgpbench.cli import main
-from dgpbench.outcomes import Outcome
-from dgpbench.report.items import load
-from dgpbench.reproduce import reproduce
+from dgpbench.experiments import engine
+from dgpbench.experiments.items import load
+from dgpbench.experiments.reproduce import reproduce
+from dgpbench.runs.outcomes import Outcome
+from dgpbench.runs.resolve import resolve_overrides
 
 TABLE1 = "lindinger2020_table1"
 
@@ -36,7 +37,8 @@ def test_only_what_is_missing_is_run(results):
     for run in runs[:4]:
         finish(run)
     done, ran = carried_out(results)
-    assert ran == [(*run.overrides, "plot=false") for run in runs[4:]]
+    assert [run.directory for run in ran] == [each.directory for each in runs[4:]]
+    assert not any(run.limits.plot for run in ran)
     assert done.exit_code() == 0
 
 
@@ -60,17 +62,17 @@ def test_exit_codes(results, status, code):
 
 
 def test_the_engine_turns_a_refusal_into_an_outcome():
-    (outcome,) = engine.engine([("method=star", "method.num_layers=0")], workers=1)
+    (outcome,) = engine.engine([resolve_overrides(["task=classic", "split=20"])], workers=1)
     assert outcome.status == "refused"
-    assert "method.num_layers=0 cannot be used" in outcome.message
+    assert "split lies between 0 and 19" in outcome.message
 
 
 def test_a_killed_worker_costs_one_run(monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", toys.kill_or_finish)  # spawned workers see no other patch
     told = []
-    runs = [(f"split={split}",) for split in range(4)]
-    outcomes = engine.engine(runs, 2, lambda number, run, outcome: told.append((run, outcome.status)))
-    assert dict(told) == {runs[0]: "failed", runs[1]: "failed", runs[2]: "done", runs[3]: "done"}
+    runs = [resolve_overrides([f"split={split}"]) for split in range(4)]
+    outcomes = engine.engine(runs, 2, lambda number, run, outcome: told.append((run.split, outcome.status)))
+    assert dict(told) == {0: "failed", 1: "failed", 2: "done", 3: "done"}
     messages = " ".join(outcome.message for outcome in outcomes)
     assert "killed" in messages
     assert "a toy error" in messages

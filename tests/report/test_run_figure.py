@@ -10,8 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from dgpbench import identity, records
 from dgpbench.report import run_figure as pictures
+from dgpbench.runs import store
+from dgpbench.runs.identity import Identity
 
 WHO = {"task": "interpolation", "dataset": "a$b$c", "method": "star", "num_layers": 3, "protocol": "lindinger2020"}
 WHO |= {"budget": "smoke", "split": 0, "seed": 0, "overrides": {}}
@@ -97,26 +98,26 @@ def test_the_picture_has_two_panels_without_a_trace(trace, panels):
 
 @pytest.mark.parametrize("rows", [1, 2, 51])
 def test_a_picture_is_made_from_the_files_of_a_run(tmp_path, rows):
-    directory = identity.identity_directory(tmp_path, **WHO)
-    records.write_run(directory, record_of(), points_of(rows), trace_of([None] * 3))
+    directory = Identity(**WHO).directory(tmp_path)
+    store.write_run(directory, record_of(), points_of(rows), trace_of([None] * 3))
     written = pictures.save_run_figure(directory)
     assert written == directory / "figure.png"
     assert matplotlib.image.imread(written).std() > 0.01
     assert pictures.save_run_figure(directory, tmp_path / "new" / "figure.svg").read_text().startswith("<?xml")
-    assert records.verify_run(directory) == []
+    assert store.verify_run(directory) == []
 
 
 def test_a_damaged_run_is_not_drawn(tmp_path):
-    directory = identity.identity_directory(tmp_path, **WHO)
-    records.write_run(directory, record_of(), points_of(5))
+    directory = Identity(**WHO).directory(tmp_path)
+    store.write_run(directory, record_of(), points_of(5))
     (directory / "points.parquet").write_bytes(b"x")
     with pytest.raises(ValueError, match="bytes long instead of"):
         pictures.save_run_figure(directory, tmp_path / "figure.png")
 
 
 def test_a_run_without_points_says_so(tmp_path):
-    directory = identity.identity_directory(tmp_path, **WHO)
-    records.write_run(directory, record_of() | {"status": "failed"})
+    directory = Identity(**WHO).directory(tmp_path)
+    store.write_run(directory, record_of() | {"status": "failed"})
     with pytest.raises(ValueError, match="no predictions"):
         pictures.save_run_figure(directory, tmp_path / "figure.png")
 

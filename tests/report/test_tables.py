@@ -6,9 +6,9 @@ import pytest
 from toys import spread_over, toy_points, toy_trace, write_toy
 
 from dgpbench.errors import Refused
+from dgpbench.experiments.items import load
 from dgpbench.report.cells import cells
 from dgpbench.report.collect import collect
-from dgpbench.report.items import load
 from dgpbench.report.tables import render, table
 
 TABLE1 = "lindinger2020_table1"

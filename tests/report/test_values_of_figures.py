@@ -19,7 +19,7 @@ from scipy.stats import binom, chi2, kurtosistest, norm, skewtest
 from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
-from dgpbench.report import items
+from dgpbench.experiments import items
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import render
 from dgpbench.report.figures.style import COLOURS
@@ -324,7 +324,7 @@ def test_tables_of_timings_are_drawn_along_each_size_with_the_others_at_their_us
 )
 def test_slopes_of_theory_count_the_covariance_blocks(method, slopes):
     # A step costs N M^2 for each block: mean field has tau L of them, STAR's stripes tau L^2, a full matrix (tau L)^2.
-    from dgpbench.report.scaling import along
+    from dgpbench.report.step_times import along
 
     bench = pd.DataFrame([(method, 128, 3, 5, 1.0)], columns=["method", "M", "L", "tau", "ms_per_step"])
     found = [along(bench, size)["exponent"].iloc[0] for size in ("M", "L", "tau")]
@@ -399,7 +399,7 @@ def test_the_pit_histogram_and_the_reliability_diagram_of_all_splits(splits_of_s
 
 def synthetic_run(results: Path, posterior: dict[str, np.ndarray], **identity) -> pd.DataFrame:
     """A run on the synthetic data set bimodal whose record names the data that it was run on; its points with x."""
-    from dgpbench.config import describe
+    from dgpbench.config.groups import describe
     from dgpbench.datasets import registry
 
     table = registry.load(describe("dataset", "bimodal"))

@@ -11,9 +11,10 @@ from scipy.stats import binom, chi2
 from toys import spread_over, write_toy
 
 from dgpbench.cli import main
-from dgpbench.report import items, sections
+from dgpbench.experiments import items
+from dgpbench.report import sections
 from dgpbench.report.collect import collect
-from dgpbench.report.grids import Grid
+from dgpbench.report.html_grid import Grid
 
 TLL = {("sgp", 1): (-2.0, -3.5, -3.1), ("mf", 2): (-2.2, -2.1, -2.9), ("star", 3): (-1.0, -1.5, -2.75)}
 

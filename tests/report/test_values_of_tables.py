@@ -300,3 +300,15 @@ def test_a_reference_cell_has_moved_beyond_the_tolerance(results, tmp_path, move
     call = ["check", "lindinger2020_table1", *given, "--reference", str(reference), "--tolerance", "0.01"]
     assert main(call) == code
     assert f"{1 - code} of 1 cells are within 0.01" in capsys.readouterr().out
+
+
+def test_a_table_shows_any_metric_that_is_asked_for(results, capsys):
+    for split in range(10):
+        write_toy(results, {"tll": -1.0, "crps": 1.5 + 0.1 * split}, split=split, method="mf")
+    given = ["dataset=boston", "method=mf", "method.num_layers=3", f"results_dir={results}"]
+    assert main(["table", "lindinger2020_table1", *given, "--metric", "crps"]) == 0
+    text = capsys.readouterr().out
+    assert "1.95 (0.10)" in text  # 1.5 + 0.45; 0.1 sqrt(82.5 / 9 / 10) = 0.0957
+    assert "units of y, lower is better" in text
+    assert main(["table", "lindinger2020_table1", *given, "--metric", "crp"]) == 2
+    assert "there is no metric 'crp'; it is one of tll," in capsys.readouterr().err

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.report import calibration as numbers
-from dgpbench.report import posteriors, scaling
+from dgpbench.report import calibration_study as numbers
+from dgpbench.report import covariances, step_times
 from dgpbench.report.figures import calibration, posterior, ranking, scores, synthetic, timing, training
 
 METHODS = [("sgp", 1), ("mf", 2), ("mf", 3), ("star", 2), ("star", 3), ("sghmc", 2)]
@@ -110,7 +110,7 @@ def bench() -> pd.DataFrame:
             + [(128, 3, t) for t in (2, 8, 16)]
         ):
             rows.append((method, M, L, tau, 2 + 1e-4 * M**2 * tau**power * L**power))
-    return pd.DataFrame(rows, columns=list(scaling.COLUMNS))
+    return pd.DataFrame(rows, columns=list(step_times.COLUMNS))
 
 
 def ranking_frame() -> pd.DataFrame:
@@ -178,10 +178,10 @@ def density_grid() -> pd.DataFrame:
 
 
 FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], Axes], Callable[[], pd.DataFrame]]] = {
-    "covariance_heatmap": (posterior.covariance_heatmap, lambda: posteriors.covariance(toy_posterior("star"))),
-    "precision_heatmap": (posterior.precision_heatmap, lambda: posteriors.precision(toy_posterior("fc", 4))),
+    "covariance_heatmap": (posterior.covariance_heatmap, lambda: covariances.covariance(toy_posterior("star"))),
+    "precision_heatmap": (posterior.precision_heatmap, lambda: covariances.precision(toy_posterior("fc", 4))),
     "sample_histogram": (posterior.sample_histogram, histogram),
-    "normality_p_values": (posterior.normality_p_values, lambda: posteriors.normality(samples())),
+    "normality_p_values": (posterior.normality_p_values, lambda: covariances.normality(samples())),
     "elbo_against_seconds": (training.elbo_against_seconds, traces),
     "training_curves": (
         training.training_curves,
@@ -197,9 +197,9 @@ FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], Axes], Callable[[], pd.D
     "error_against_variance": (calibration.error_against_variance, lambda: numbers.error_along_variance(points())),
     "pit_histogram": (calibration.pit_histogram, lambda: numbers.pit_density(points())),
     "reliability_diagram": (calibration.reliability_diagram, lambda: numbers.reliability(points())),
-    "seconds_per_step_M": (timing.seconds_per_step, lambda: scaling.along(bench(), "M")),
-    "seconds_per_step_L": (timing.seconds_per_step, lambda: scaling.along(bench(), "L")),
-    "seconds_per_step_tau": (timing.seconds_per_step, lambda: scaling.along(bench(), "tau")),
+    "seconds_per_step_M": (timing.seconds_per_step, lambda: step_times.along(bench(), "M")),
+    "seconds_per_step_L": (timing.seconds_per_step, lambda: step_times.along(bench(), "L")),
+    "seconds_per_step_tau": (timing.seconds_per_step, lambda: step_times.along(bench(), "tau")),
     "predictive_band": (synthetic.predictive_band, synthetic_points),
     "predictive_samples": (synthetic.predictive_samples, synthetic_draws),
     "predictive_density": (synthetic.predictive_density, density_grid),

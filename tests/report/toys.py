@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from one_record import WHO
 
-from dgpbench import records
-from dgpbench.identity import config_hash, identity_directory
+from dgpbench.config.canonical import config_hash
+from dgpbench.runs import store
+from dgpbench.runs.identity import Identity
 
 VERSIONS = {"dgpbench": "0", "python": "3.12"}
 
@@ -39,6 +40,7 @@ def toy_record(
         "reason": None if status == "done" else "a toy reason",
         "traceback": None,
         "identity": dict(identity),
+        "objective": "log joint" if identity["method"] == "sghmc" else "ELBO",
         "scores": dict(scores),
         "seconds": dict(seconds or {"tracing": 1.0, "training": 10.0, "prediction": 1.0, "total": 12.0}),
         "iterations": iterations,
@@ -86,11 +88,11 @@ def write_toy(
 ) -> Path:
     """Write one toy run; ``identity`` changes ``toy_identity``, ``record`` the other arguments of ``toy_record``."""
     who = toy_identity(**identity)
-    directory = identity_directory(results, **who)
+    directory = Identity(**who).directory(results)
     usual = {"tll": -2.5, "nlpp": 2.5, "rmse": 3.0} if status == "done" else {}
     given = usual if scores is None else scores
     made = toy_record(who, given, status=status, **(record or {}))
-    records.write_run(directory, made, points, trace, posterior)
+    store.write_run(directory, made, points, trace, posterior)
     return directory
 
 
@@ -124,15 +126,15 @@ def spread_over(mean: float, stderr: float, repetitions: int) -> np.ndarray:
     return mean + shape / shape.std(ddof=1) * stderr * np.sqrt(repetitions)
 
 
-def kill_or_finish(overrides):
+def kill_or_finish(run):
     """In place of a run, for the engine's tests: ``split=0`` kills its worker, ``split=1`` raises, others are done."""
     import os
     import signal
 
-    from dgpbench.outcomes import Outcome
+    from dgpbench.runs.outcomes import Outcome
 
-    if "split=0" in overrides:
+    if run.split == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    if "split=1" in overrides:
+    if run.split == 1:
         raise RuntimeError("a toy error")
     return Outcome("done", None, "")

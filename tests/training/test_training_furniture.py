@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.clock import Clock
+from dgpbench.training.log import TrainingLog
 
 FROZEN = "training.learning_rate=1e-30"  # Adam moves each parameter by less than rounding
 NOISE = 0.5
@@ -77,7 +77,7 @@ def test_each_step_draws_paths_of_its_own():
 
 
 def decayed(start, rate, steps, count):
-    """lr * rate^floor(i / steps) of the steps i = 0, 1, ... (METHODS Sec. 10)."""
+    """lr * rate^floor(i / steps) of the steps i = 0, 1, ... (docs/methods.md, "Training")."""
     return start * rate ** (np.arange(count) // steps)
 
 
@@ -244,7 +244,7 @@ def test_a_resumed_run_stops_early_where_the_undisturbed_one_did(iteration, wors
     assert resumed.trace[-1].iteration == whole.trace[-1].iteration == 300
 
 
-# The clock ------------------------------------------------------------------------------------------------------------
+# The log ------------------------------------------------------------------------------------------------------------
 
 
 def test_training_stops_without_failing_once_its_seconds_are_spent():
@@ -253,24 +253,24 @@ def test_training_stops_without_failing_once_its_seconds_are_spent():
 
 
 def test_tracing_and_training_are_timed_apart_and_go_on_after_a_resume(tmp_path):
-    """What a clock says of actions whose length is known: a counter stands in for the time."""
-    clock = Clock(checkpoints=Checkpoints(tmp_path, "key", 0.0))
+    """What a log says of actions whose length is known: a counter stands in for the time."""
+    log = TrainingLog(checkpoints=Checkpoints(tmp_path, "key", 0.0))
     ticks = iter(range(1000))
-    from dgpbench.training import clock as module
+    from dgpbench.training import log as module
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.time, "perf_counter", lambda: float(next(ticks)))
-        clock.tracing(lambda: [next(ticks) for _ in range(4)])
-        clock.training(lambda: [next(ticks) for _ in range(9)])
-        clock.training(lambda: None)
-        clock.record(20, -1.5, -2.5, 50)
-    assert (clock.tracing_seconds, clock.training_seconds) == (5.0, 11.0)
-    assert clock.trace == [(20, 11.0, -1.5, -2.5)]
-    clock.keep(20, [])
-    later = Clock(checkpoints=Checkpoints(tmp_path, "key", 0.0))
+        log.tracing(lambda: [next(ticks) for _ in range(4)])
+        log.training(lambda: [next(ticks) for _ in range(9)])
+        log.training(lambda: None)
+        log.record(20, -1.5, -2.5, 50)
+    assert (log.tracing_seconds, log.training_seconds) == (5.0, 11.0)
+    assert log.trace == [(20, 11.0, -1.5, -2.5)]
+    log.keep(20, [])
+    later = TrainingLog(checkpoints=Checkpoints(tmp_path, "key", 0.0))
     assert later.resume([]) == 20
     assert (later.training_seconds, later.earlier_seconds, later.tracing_seconds) == (11.0, 11.0, 0.0)
-    assert later.trace == clock.trace
+    assert later.trace == log.trace
 
 
 # Starting values ------------------------------------------------------------------------------------------------------

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dgpbench import records
-from dgpbench.report import calibration as numbers
-from dgpbench.report import cells, posteriors, scaling
+from dgpbench.experiments.items import Item
+from dgpbench.report import calibration_study as numbers
+from dgpbench.report import cells, covariances, step_times
 from dgpbench.report.figures import calibration, posterior, scores, sources, synthetic, timing, training
 from dgpbench.report.figures.panels import Panel
 from dgpbench.report.figures.style import label
-from dgpbench.report.items import Item
+from dgpbench.runs import store
 
 Layout = Callable[[Item, pd.DataFrame], list[Panel]]
 LAYOUTS: dict[str, Layout] = {}
@@ -40,10 +40,12 @@ def covariance(item: Item, runs: pd.DataFrame) -> list[Panel]:
     panels = []
     for (num_layers, _), rows in runs.groupby(["num_layers", "dataset"], sort=False):
         found = [(title, sources.posterior(run)) for title, run in sources.first_of_each(rows)]
-        panels += [Panel(t, posterior.covariance_heatmap, posteriors.covariance(arrays), SQUARE) for t, arrays in found]
+        panels += [
+            Panel(t, posterior.covariance_heatmap, covariances.covariance(arrays), SQUARE) for t, arrays in found
+        ]
         if num_layers in deep:
             panels += [
-                Panel(t, posterior.precision_heatmap, posteriors.precision(arrays), SQUARE) for t, arrays in found
+                Panel(t, posterior.precision_heatmap, covariances.precision(arrays), SQUARE) for t, arrays in found
             ]
     return panels
 
@@ -53,8 +55,8 @@ def normality(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """The least normal inducing output of SGHMC, and the p-values of all (Fig. S6)."""
     panels = []
     for title, run in sources.first_of_each(runs):
-        draws = posteriors.samples(sources.posterior(run))
-        tests = posteriors.normality(draws)
+        draws = covariances.samples(sources.posterior(run))
+        tests = covariances.normality(draws)
         worst = tests.loc[tests["p_value"].idxmin()]
         values = draws[worst["output"]]
         fitted = {"mean": values.mean(), "deviation": values.std(), "p_value": worst["p_value"]}
@@ -70,7 +72,7 @@ def normality(item: Item, runs: pd.DataFrame) -> list[Panel]:
 @layout
 def elbo_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """The ELBO as training goes on (Fig. 2)."""
-    traces = sources.tables(runs, records.TRACE)
+    traces = sources.tables(runs, store.TRACE)
     return [Panel(name, training.elbo_against_seconds, rows, WIDE) for name, rows in sources.per_dataset(traces)]
 
 
@@ -78,7 +80,7 @@ def elbo_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
 def training_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Every quantity that the traces keep, against iterations (Jain et al. 2021, Fig. 11)."""
     panels = []
-    for dataset, rows in sources.per_dataset(sources.tables(runs, records.TRACE)):
+    for dataset, rows in sources.per_dataset(sources.tables(runs, store.TRACE)):
         for quantity in [name for name in QUANTITIES if name in rows and rows[name].notna().any()]:
             frame = rows.assign(value=rows[quantity].astype(float), quantity=quantity)
             panels.append(Panel(dataset, training.training_curves, frame))
@@ -103,7 +105,7 @@ def score_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 
 def _scores_in_time(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
-    traced = sources.tables(runs, records.TRACE)
+    traced = sources.tables(runs, store.TRACE)
     if f"test_{metric}" in traced:
         rows = traced.dropna(subset=[f"test_{metric}"])
         return rows.assign(score=rows[f"test_{metric}"].astype(float))
@@ -116,7 +118,7 @@ def seconds_per_step(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Time of a step along ``options.along`` (Figs. 4 and S7), from runs or else results/benchmarks/*.csv."""
     bench = sources.timings(runs, Path(item.results_dir, "benchmarks"))
     sizes = [sources.ALONG[key] for key in item.options.get("along", sources.ALONG)]
-    frames = {size: scaling.along(bench, size) for size in sizes}
+    frames = {size: step_times.along(bench, size) for size in sizes}
     return [Panel(f"against {size}", timing.seconds_per_step, frame, WIDE) for size, frame in frames.items()]
 
 
@@ -127,7 +129,7 @@ def seconds_per_step(item: Item, runs: pd.DataFrame) -> list[Panel]:
 def calibration_study(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Variance against distance, squared error against variance, all test rows of all splits together (Fig. 3)."""
     panels = []
-    for dataset, rows in sources.per_dataset(sources.tables(runs, records.POINTS)):
+    for dataset, rows in sources.per_dataset(sources.tables(runs, store.POINTS)):
         by_distance, by_variance = numbers.variance_along_distance(rows), numbers.error_along_variance(rows)
         panels.append(Panel(dataset, calibration.variance_against_distance, by_distance, WIDE))
         panels.append(Panel(dataset, calibration.error_against_variance, by_variance, WIDE))
@@ -138,7 +140,7 @@ def calibration_study(item: Item, runs: pd.DataFrame) -> list[Panel]:
 def reliability(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """PIT histogram and reliability diagram of each data set."""
     panels = []
-    for dataset, rows in sources.per_dataset(sources.tables(runs, records.POINTS)):
+    for dataset, rows in sources.per_dataset(sources.tables(runs, store.POINTS)):
         panels.append(Panel(dataset, calibration.pit_histogram, numbers.pit_density(rows), WIDE))
         panels.append(Panel(dataset, calibration.reliability_diagram, numbers.reliability(rows), WIDE))
     return panels

@@ -5,15 +5,17 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dgpbench import metrics, plan, records
 from dgpbench.errors import Refused
+from dgpbench.experiments import plan
+from dgpbench.experiments.items import Item, Sweep
+from dgpbench.predictions import metrics
 from dgpbench.report import cells, statistics
 from dgpbench.report.figures import ranking
 from dgpbench.report.figures.layouts import LAYOUTS
 from dgpbench.report.figures.panels import Panel, page
 from dgpbench.report.figures.sources import NoRuns
 from dgpbench.report.figures.style import house_style, label
-from dgpbench.report.items import Item, Sweep
+from dgpbench.system import files
 
 FORMATS = ("png", "pdf", "svg")
 
@@ -141,6 +143,6 @@ def save(figure: Figure, output: Path) -> Path:
     """Write a figure; the suffix names the format, and the same records give the same bytes."""
     kind = output.suffix.lstrip(".")
     dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with house_style(), records.replacing(output) as partial:
+    with house_style(), files.replacing(output) as partial:
         figure.savefig(partial, format=kind, metadata=dated.get(kind))
     return output

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dgpbench import config, records
+from dgpbench.config import groups
 from dgpbench.errors import Refused
-from dgpbench.report import scaling
+from dgpbench.report import step_times
 from dgpbench.report.figures.style import label
 from dgpbench.report.objectives import objective_of
+from dgpbench.runs import store
 
 ALONG = {"method.num_inducing": "M", "method.num_layers": "L", "method.width": "tau"}
 
@@ -36,7 +37,7 @@ def _files(runs: pd.DataFrame, name: str) -> Iterator[tuple[Path, dict[str, Any]
         path = Path(run.path, name)
         if path.is_file():
             who = {"dataset": run.dataset, "method": run.series, "num_layers": run.num_layers}
-            objective = {"objective": objective_of(records.read_record(run.path))} if name == records.TRACE else {}
+            objective = {"objective": objective_of(store.read_record(run.path))} if name == store.TRACE else {}
             yield path, who | {"split": run.split, "run": run.path} | objective
 
 
@@ -46,9 +47,9 @@ def posterior(run: pd.Series) -> dict[str, np.ndarray]:
     :raises Refused: where it kept none
     """
     try:
-        return records.read_posterior(run["path"])
+        return store.read_posterior(run["path"])
     except FileNotFoundError:
-        raise Refused(f"{run['path']} has no {records.POSTERIOR}, which this figure is drawn from") from None
+        raise Refused(f"{run['path']} has no {store.POSTERIOR}, which this figure is drawn from") from None
 
 
 def per_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -70,10 +71,10 @@ def timings(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """
     if len(runs):
         return pd.DataFrame([_timing(run) for _, run in runs.iterrows()])
-    found = [frame for frame in map(pd.read_csv, sorted(folder.glob("*.csv"))) if set(scaling.COLUMNS) <= set(frame)]
+    found = [frame for frame in map(pd.read_csv, sorted(folder.glob("*.csv"))) if set(step_times.COLUMNS) <= set(frame)]
     if not found:
         raise NoRuns(
-            f"no run of this item is done, and {folder} holds no table with columns {', '.join(scaling.COLUMNS)}"
+            f"no run of this item is done, and {folder} holds no table with columns {', '.join(step_times.COLUMNS)}"
         )
     return pd.concat(found, ignore_index=True)
 
@@ -94,12 +95,12 @@ def with_inputs(run: pd.Series) -> pd.DataFrame:
     """
     from dgpbench.datasets import registry
 
-    record = records.read_record(run["path"])
-    spec = config.describe("dataset", run["dataset"]) if run["dataset"] in config.choices("dataset") else {}
+    record = store.read_record(run["path"])
+    spec = groups.describe("dataset", run["dataset"]) if run["dataset"] in groups.names("dataset") else {}
     if spec.get("kind") != "synthetic":  # a figure fetches nothing
         raise Refused(f"predictions are drawn for the synthetic data sets of one input, and {run['dataset']} is none")
     table = registry.load(spec | record["config"]["dataset"])
     if record["data"].get("digest_xy") != table.digest_xy:
         raise Refused(f"{run['path']} was run on another version of {run['dataset']}, so its inputs are not known")
-    points = tables(run.to_frame().T, records.POINTS)
+    points = tables(run.to_frame().T, store.POINTS)
     return points.assign(x=table.X[points["row"].to_numpy(), 0])

@@ -39,7 +39,7 @@ COLOURS = {
 OTHERS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 SHAPES = {1: ("s", ":"), 2: ("o", "--"), 3: ("D", "-"), 4: ("^", "-."), 5: ("v", (0, (5, 1, 1, 1, 1, 1)))}
 HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
-# A score's own unit stands in dgpbench.metrics; here it is said per what.
+# A score's own unit stands in dgpbench.predictions.metrics; here it is said per what.
 UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
 ELBO_LABEL = "ELBO (nats, standardised y)"
 
@@ -63,7 +63,7 @@ class Look:
 
 
 def look(method: str, num_layers: int) -> Look:
-    """The look of a method at a depth; a method without a colour of its own gets one that follows from its name."""
+    """The look of a method at a depth; a method that is not listed gets a colour by its name."""
     # A series is named after its method: star_ng, aepmcm_r10.
     colour = COLOURS.get(method) or COLOURS.get(method.split("_")[0]) or OTHERS[sum(map(ord, method)) % len(OTHERS)]
     marker, line = SHAPES.get(int(num_layers), SHAPES[5])
@@ -92,7 +92,7 @@ def entries(frame: pd.DataFrame) -> Iterator[tuple[str, Look, pd.DataFrame]]:
 
 def axis_label(metric: str) -> str:
     """'test log-likelihood (nats per row)': a score's axis, with its unit."""
-    from dgpbench.metrics import METRICS
+    from dgpbench.predictions.metrics import METRICS
 
     words = {"tll": "test log-likelihood", "nlpp": "NLPP", "rmse": "RMSE", "crps": "CRPS"}
     if metric == "elbo":
@@ -100,7 +100,7 @@ def axis_label(metric: str) -> str:
     special = {"win_frequency": "share of rows won", "tll_difference": "TLL difference (nats per row)"}
     if metric in special or metric not in METRICS:
         return special.get(metric, f"{metric.replace('_', ' ')} (s)")
-    return f"{words.get(metric, metric.replace('_', ' '))} ({UNITS[METRICS[metric].unit]})"
+    return f"{words.get(metric, metric.replace('_', ' '))} ({UNITS.get(unit := METRICS[metric].unit, unit)})"
 
 
 def log_scale(ax: Axes, axis: str) -> None:

@@ -1,0 +1,1 @@
+"""From conf/ and the command line to settings."""

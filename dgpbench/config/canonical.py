@@ -1,0 +1,51 @@
+"""One text for each value, and the hash of settings: what makes two configurations the same."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def canonical(value: Any) -> str:
+    """One text for each value: 0.001 for 1e-3 and '1e-3', 20 for 20.0, true, null, [1,2] without spaces."""
+    value = plain(value, str)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value, parse_constant=str)
+        except ValueError:
+            return value
+    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":")) if not isinstance(value, str) else value
+
+
+def _whole(value: Any) -> Any:
+    """Floats without a fraction as integers, at any depth."""
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def config_hash(config: Mapping[str, Any]) -> str:
+    """sha256 of canonical JSON, for a configuration without what changes no result (results_dir, num_threads)."""
+    text = json.dumps(plain(config, str), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest(text: str) -> str:
+    """16 hexadecimal digits that stand for a longer text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plain(value: Any, non_finite: Callable[[float], Any]) -> Any:
+    """Value as JSON has it: NumPy's numbers and arrays, tuples, mappings and paths become plain ones."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(each, non_finite) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain(each, non_finite) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return non_finite(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,151 @@
+"""From conf/ and overrides to one composed configuration, beside what its named choices alone would give."""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from dgpbench.config import groups
+from dgpbench.config.overrides import parse
+from dgpbench.config.settings import did_you_mean
+from dgpbench.errors import Refused
+
+# What a file of conf/ says of its choice that is no setting: no user changes it on the command line.
+FACTS = (
+    "name",
+    "title",
+    "citation",
+    "card",
+    "family",
+    "objective",
+    "single_layer",
+    "optimiser",
+    "optimisers",
+    "precisions",
+)
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A configuration as plain data.
+
+    :param values: what the named choices and the other overrides give
+    :param usual: what the named choices alone give
+    """
+
+    values: Mapping[str, Any]
+    usual: Mapping[str, Any]
+
+
+def compose(overrides: Iterable[str] = ()) -> Composed:
+    """The configuration of one run, from any folder; Hydra composes once for each set of choices in a process.
+
+    :raises Refused: for choices that Hydra cannot compose, or a key that they do not have
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    parsed = parse(overrides)
+    chosen = {each.key_or_group: each.value() for each in parsed if each.key_or_group in groups.GROUPS}
+    cfg = _with_choices(chosen)
+    usual = _plain(cfg)
+    settings = [each for each in parsed if each.key_or_group not in groups.GROUPS]
+    for override in settings:
+        _check_key(cfg, override.key_or_group)
+        try:
+            OmegaConf.update(cfg, override.key_or_group, override.value(), merge=False)
+        except OmegaConfBaseException as problem:
+            raise Refused(f"{override.input_line} cannot be set: {str(problem).splitlines()[0]}") from None
+    return Composed(_plain(cfg) if settings else usual, usual)
+
+
+def _check_key(cfg: Any, key: str) -> None:
+    """Refuse a key of another method, data set or task."""
+    section, _, name = key.partition(".")
+    if name in (*FACTS, "kind") and section in cfg:
+        raise Refused(f"{key} is no setting: it belongs to the choice of {section}=, which names another")
+    if name and section in cfg and name.split(".")[0] in cfg[section]:
+        return
+    if not name and key in cfg:
+        return
+    if section not in cfg or not name:
+        raise Refused(f"there is no setting '{key}'; `dgpbench run --help` lists them all")
+    owner = cfg[section].get("name", cfg[section].get("optimiser"))
+    known = [other for other in cfg[section] if other not in FACTS]
+    raise Refused(f"{section} {owner} has no setting '{key}'; it has {', '.join(known)}{did_you_mean(name, known)}")
+
+
+def _plain(cfg: Any) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        return OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[return-value]
+    except OmegaConfBaseException as problem:
+        raise Refused(str(problem).splitlines()[0]) from None
+
+
+def _with_choices(chosen: Mapping[str, Any]) -> Any:
+    """A copy of the composition of some choices; the file of a data set needs no composing."""
+    from omegaconf import OmegaConf
+
+    for group, name in chosen.items():
+        if name not in groups.names(group):
+            raise groups.unknown(group, str(name))
+    others = tuple(sorted((group, str(name)) for group, name in chosen.items() if group != "dataset"))
+    cfg = deepcopy(_by_hydra(others))
+    if "dataset" in chosen:
+        OmegaConf.set_struct(cfg, False)
+        cfg.dataset = groups.describe("dataset", chosen["dataset"])
+    return cfg
+
+
+@cache
+def _by_hydra(chosen: tuple[tuple[str, str], ...]) -> Any:
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+
+    register_resolvers()
+    overrides = [f"{group}={name}" for group, name in chosen]
+    try:
+        if GlobalHydra.instance().is_initialized():
+            return hydra_compose("run", overrides=overrides)
+        with initialize_config_dir(str(groups.folder()), version_base="1.3"):
+            return hydra_compose("run", overrides=overrides)
+    except HydraException as problem:
+        raise Refused(str(problem).splitlines()[0]) from None
+
+
+def register_resolvers() -> None:
+    """The interpolations of conf/, by which protocols and budgets set what methods leave open."""
+    from omegaconf import OmegaConf
+
+    for name, resolver in {"published": _published, "scheduled": _scheduled, "capped": _capped}.items():
+        OmegaConf.register_new_resolver(name, resolver, replace=True)
+
+
+def _published(key: str, default: Any, *, _root_: Any) -> Any:
+    """The budget's value, else the protocol's for this data set, for this method, for all, else the default."""
+    protocol = _root_.protocol
+    on_data = (protocol.get("datasets") or {}).get(_root_.dataset.get("name")) or {}
+    own = (protocol.get("methods") or {}).get(_root_.method.name) or {}
+    for source in (_root_.budget.settings, on_data, own, protocol.settings):
+        if key in source:
+            return source[key]
+    return default
+
+
+def _scheduled(key: str, default: int | None, *, _root_: Any) -> int | None:
+    """A count of the schedule: the budget's own, else the published one times the budget's share; null stays null."""
+    if key in _root_.budget.settings:
+        return _root_.budget.settings[key]
+    count = _published(key, default, _root_=_root_)
+    return None if count is None else max(1, round(count * _root_.budget.schedule))
+
+
+def _capped(key: str, default: int, *, _root_: Any) -> int:
+    """A count that no paper publishes: the budget's own where it has one, else the default."""
+    return _root_.budget.settings.get(key, default)

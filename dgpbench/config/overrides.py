@@ -1,0 +1,75 @@
+"""The grammar of overrides, ``key=value``, which is Hydra's: parsing, and expanding sweeps."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dgpbench.config import groups
+from dgpbench.errors import Refused
+
+_FLAGS = {"--multirun", "-m", "--resolve", "--hydra-help", "--version"}
+_VALUED_FLAGS = {"--cfg", "-c", "--package", "-p", "--info", "-i", "-sc", "--shell-completion"}
+
+
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Hydra's own flags, with their values, and the overrides.
+
+    :raises Refused: for a flag that does not exist
+    """
+    flags: list[str] = []
+    overrides: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if not argument.startswith("-"):
+            overrides.append(argument)
+        elif argument in _VALUED_FLAGS:
+            flags += [argument, *([value] if (value := next(remaining, None)) is not None else [])]
+        elif argument in _FLAGS or argument.split("=")[0] in _VALUED_FLAGS:
+            flags.append(argument)
+        else:
+            names = sorted(_FLAGS | _VALUED_FLAGS)
+            raise Refused(f"run has no flag {argument}; it takes overrides such as method=star, and {', '.join(names)}")
+    return flags, overrides
+
+
+def parse(texts: Iterable[str]) -> list[Any]:
+    """Overrides as Hydra parses them, sweeps included; nothing is composed, and a name need not exist.
+
+    :raises Refused: for another grammar
+    """
+    return [_parse(text) for text in texts]
+
+
+def _parse(text: str) -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        return OverridesParser.create().parse_override(text)
+    except HydraException:
+        raise Refused(
+            f"{text!r} is not an override of the form key=value; a value that holds commas, '=', brackets or spaces "
+            "needs quotes inside the shell's, as in 'dataset.path=\"my,file.csv\"'"
+        ) from None
+
+
+def values(override: Any) -> list[Any]:
+    """The values that an override of a group stands for; a glob picks among the group's names."""
+    from hydra.core.override_parser.types import Glob
+
+    value = override.value()
+    if isinstance(value, Glob):
+        return value.filter(groups.names(override.key_or_group))
+    if not override.is_sweep_override():
+        return [value]
+    return [text.strip("'\"") for text in override.sweep_string_iterator()]
+
+
+def expand(override: Any) -> list[str]:
+    """An override as the list of single overrides that it stands for."""
+    from hydra.core.override_parser.types import Glob
+
+    if isinstance(override.value(), Glob):
+        return [f"{override.get_key_element()}={name}" for name in values(override)]
+    if not override.is_sweep_override():
+        return [override.input_line]
+    return [f"{override.get_key_element()}={text}" for text in override.sweep_string_iterator()]

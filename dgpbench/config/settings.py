@@ -1,0 +1,153 @@
+"""How settings are declared: a field of a frozen dataclass, with its help and its range.
+
+    @dataclass(frozen=True)
+    class TrainingSettings:
+        learning_rate: float = setting("Adam's learning rate at the start", above=0)
+
+The dataclass is the only list of its keys: ``run --help`` prints it, ``build`` checks values against it, and the code
+reads its attributes.
+"""
+
+import difflib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+from dgpbench.errors import Refused
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", list: "a list"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key: what it means and which values it takes.
+
+    :param kind: ``int``, ``float``, ``bool``, ``str`` or ``list``
+    :param help: what it means, one line
+    :param low: smallest value; ``above``, and ``below`` for ``high``, exclude the bound itself
+    :param words: the words it takes (in addition to numbers, where ``kind`` is a number)
+    :param optional: whether null is a value
+    """
+
+    kind: type
+    help: str
+    low: float | None = None
+    above: float | None = None
+    high: float | None = None
+    below: float | None = None
+    words: tuple[str, ...] = ()
+    optional: bool = False
+
+    def describe(self) -> str:
+        """The values it takes, in words."""
+        parts = [] if self.words and self.kind is str else [KINDS[self.kind]]
+        named = {"of at least": self.low, "above": self.above, "at most": self.high, "below": self.below}
+        bounds = [f"{word} {bound:g}" for word, bound in named.items() if bound is not None]
+        if bounds:
+            parts[0] += f" {' and '.join(bounds)}"
+        parts += [", ".join(self.words)] if self.words else []
+        return " or ".join(parts + (["null"] if self.optional else []))
+
+    def read(self, key: str, value: object) -> Any:
+        """The value in the setting's type.
+
+        :raises Refused: for a value outside its range, with what would work
+        """
+        if value is None and self.optional:
+            return None
+        if isinstance(value, str) and value in self.words:
+            return value
+        converted = _convert(self.kind, value) if not (self.words and self.kind is str) else None
+        if converted is None or not self._holds(converted):
+            hint = did_you_mean(str(value), self.words)
+            raise Refused(f"{key}={_shown(value)} cannot be used; {key} takes {self.describe()}{hint}")
+        return converted
+
+    def _holds(self, value: Any) -> bool:
+        return (
+            (self.low is None or value >= self.low)
+            and (self.above is None or value > self.above)
+            and (self.high is None or value <= self.high)
+            and (self.below is None or value < self.below)
+        )
+
+
+def setting(
+    help: str,
+    *,
+    low: float | None = None,
+    above: float | None = None,
+    high: float | None = None,
+    below: float | None = None,
+    words: tuple[str, ...] = (),
+    default: Any = MISSING,
+) -> Any:
+    """A field of a settings dataclass; its annotation says the kind, and whether null is a value."""
+    ranges = {"help": help, "low": low, "above": above, "high": high, "below": below, "words": words}
+    return field(default=default, kw_only=True, metadata={"setting": ranges})
+
+
+def declared(cls: "type[DataclassInstance]") -> dict[str, Setting]:
+    """The settings of a dataclass by name."""
+    return {each.name: _declared(each) for each in fields(cls) if "setting" in each.metadata}
+
+
+def _declared(each) -> Setting:
+    kinds = [kind for kind in get_args(each.type) or (each.type,) if kind is not NoneType]
+    numbers = [kind for kind in kinds if kind is not str] or kinds  # "int | str": a number, or one of some words
+    return Setting(numbers[0], **each.metadata["setting"], optional=NoneType in get_args(each.type))
+
+
+def build(cls: type[T], section: str, values: Mapping[str, Any], **facts: Any) -> T:
+    """The settings of a section of the configuration, each value checked.
+
+    :param facts: the dataclass's fields that are no settings
+    :raises Refused: for a key that the dataclass does not have, or a value outside its range
+    """
+    known = declared(cls)
+    for name in values:
+        if name not in known:
+            raise Refused(f"{section} has no setting '{name}'; it has {', '.join(known)}{did_you_mean(name, known)}")
+    prefix = f"{section}." if section else ""
+    return cls(**{name: known[name].read(f"{prefix}{name}", value) for name, value in values.items()}, **facts)
+
+
+def recorded(settings: "DataclassInstance") -> dict[str, Any]:
+    """A settings dataclass as a record keeps it: all but what is at a default of the dataclass itself.
+
+    The values of named choices stand in conf/, so only settings that came later have such a default: earlier records
+    keep their hashes.
+    """
+    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
+    return {each.name: values[each.name] for each in fields(settings) if each.default != values[each.name]}
+
+
+def _convert(kind: type, value: Any) -> Any | None:
+    """The value as its kind, or None where it is not of that kind."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if kind is int:
+        return int(value) if number and value == int(value) else None
+    if kind is float:
+        return float(value) if number else None
+    if kind is str:
+        text = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
+        return str(value) if text else None
+    return value if isinstance(value, kind) else None
+
+
+def _shown(value: object) -> str:
+    """As it is written on the command line and in YAML."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+
+
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """'; did you mean X?' for a near miss, else nothing."""
+    near = difflib.get_close_matches(given, list(names), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""

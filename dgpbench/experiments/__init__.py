@@ -1,0 +1,1 @@
+"""Which runs a published item needs, and carrying them out."""

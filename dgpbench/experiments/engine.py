@@ -1,0 +1,123 @@
+"""Carries out a list of runs: in this process one after the other, or in several workers of one thread each.
+
+A run ends as an ``Outcome`` and never raises. What memory a run does not free ends with its worker, after ``MAX_TASKS``
+runs; a worker that is killed costs the run it had, and no other.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from dgpbench.runs import timeout_process
+from dgpbench.runs.outcomes import Outcome
+from dgpbench.runs.resolve import Run
+from dgpbench.system import interrupts, watchdog
+
+MAX_TASKS = 20
+STEP_SECONDS = 30.0  # that a worker may take to reach the end of its step
+Report = Callable[[int, Run, Outcome], None]
+
+
+def engine(runs: Sequence[Run], workers: int, report: Report = lambda number, run, outcome: None) -> list[Outcome]:
+    """Carry out all runs; ``report`` is called for each as it ends, with the number that have ended."""
+    ended = _here(runs) if workers == 1 else _in_workers(runs, workers)
+    outcomes = []
+    for run, outcome in ended:
+        outcomes.append(outcome)
+        report(len(outcomes), run, outcome)
+    return outcomes
+
+
+def one_run(run: Run) -> Outcome:
+    """One run, whatever happens: what is no record is an outcome."""
+    from dgpbench.runs.run import execute
+
+    return execute(run)
+
+
+def _in_worker(run: Run) -> Outcome:
+    """One run in a worker, which SIGTERM ends with a checkpoint; Ctrl-C is the parent's, which then sends SIGTERM."""
+    with interrupts.handled([signal.SIGTERM]):
+        try:
+            return one_run(run)
+        except KeyboardInterrupt:
+            os._exit(interrupts.EXIT_CODES["SIGTERM"])  # no next run
+
+
+def _here(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
+    for run in runs:
+        yield run, one_run(run)
+
+
+def _in_workers(runs: Sequence[Run], workers: int) -> Iterator[tuple[Run, Outcome]]:
+    """Runs in a pool; processes are spawned, since a forked TensorFlow does not work."""
+    from concurrent.futures import Future, as_completed
+    from multiprocessing import active_children, get_context
+
+    from pebble import ProcessPool
+
+    others = set(active_children())
+    pool = ProcessPool(max_workers=workers, max_tasks=MAX_TASKS, context=get_context("spawn"))
+    try:
+        futures: dict[Future, Run] = {
+            pool.schedule(_in_worker, args=(run.quietly(),), timeout=_limit(run)): run for run in runs
+        }
+        for future in as_completed(futures):
+            yield futures[future], _outcome(future)
+        pool.close()
+    finally:
+        pool.stop()
+        _end_workers(others)
+        pool.join()
+
+
+def _limit(run: Run) -> float | None:
+    """Seconds after which a worker is killed that neither its own limit nor its watchdog has ended."""
+    return None if run.limits.seconds is None else run.limits.seconds + 10 * watchdog.GRACE_SECONDS
+
+
+def _end_workers(others: set) -> None:
+    """Ask every worker to stop, at the end of its step and with a checkpoint, and wait: the pool itself waits 3 s."""
+    from multiprocessing import active_children
+
+    workers = set(active_children()) - others
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join(STEP_SECONDS)
+
+
+def _outcome(future) -> Outcome:
+    """What a worker sent back, or how it died."""
+    from pebble import ProcessExpired
+
+    try:
+        return future.result()
+    except ProcessExpired as death:
+        return _death(death.exitcode)
+    except TimeoutError:
+        return Outcome("timeout", None, f"{watchdog.HUNG}, from outside and without a record")
+    except Exception as problem:
+        return Outcome("failed", None, f"{type(problem).__name__}: {problem}")
+
+
+def _death(code: int) -> Outcome:
+    """What the exit code of a worker says, which is minus the signal's number where a signal ended it."""
+    if code in (watchdog.EXIT_CODE_OF_WORKER, -timeout_process.ENDING):
+        return Outcome("timeout", None, watchdog.HUNG)
+    how = f"was killed (signal {-code})" if code < 0 else f"ended with exit code {code}"
+    return Outcome("failed", None, f"the worker {how}; the next call tries again")
+
+
+def terminal_report(total: int) -> Report:
+    """One line on standard error for each run that ends."""
+
+    def report(number: int, run: Run, outcome: Outcome) -> None:
+        axes = run.identity
+        what = f"method={axes.method} method.num_layers={axes.num_layers} dataset={axes.dataset} split={axes.split}"
+        print(f"[{number}/{total}] {outcome.status:<9} {what}", file=sys.stderr, flush=True)
+        if outcome.status not in ("done", "skipped"):
+            print(outcome.message, file=sys.stderr, flush=True)
+
+    return report

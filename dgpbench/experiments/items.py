@@ -1,0 +1,216 @@
+"""What the papers show: one file of conf/experiment/ for each table or figure, narrowed by overrides.
+
+An item is a list of sub-sweeps, since few tables are a single product (sghmc has one to three layers where star
+has two and three), and of blocks to render. Overrides have Hydra's grammar: those that an item sweeps narrow it, the
+budget, the protocol and the seed are replaced, and any other setting is changed in every run.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+from dgpbench.config import groups
+from dgpbench.config.canonical import canonical
+from dgpbench.config.overrides import parse
+from dgpbench.config.settings import declared, did_you_mean
+from dgpbench.errors import Refused
+from dgpbench.runs.resolve import Limits
+from dgpbench.runs.validation import parse_known
+
+REPLACED = {"budget": "paper", "protocol": None, "seed": "0"}
+AXES = ("task", "dataset", "method", "method.num_layers", "protocol", "budget", "split", "seed")
+Values = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One product of overrides: key -> values, as texts; ``series`` names its runs where the method's name does not."""
+
+    values: Values
+    series: str | None = None
+
+    def settings(self) -> dict[str, tuple[str, ...]]:
+        """What it sets beyond the identity's own axes."""
+        return {key: values for key, values in self.values.items() if key not in AXES}
+
+    def combinations(self, keys: Sequence[str]) -> Iterator[dict[str, str]]:
+        """Every combination of the values of some keys, in the order of the keys."""
+        for values in product(*(self.values[key] for key in keys)):
+            yield dict(zip(keys, values, strict=True))
+
+    def name_of(self, method: str) -> str:
+        """The name of its runs in a table."""
+        return self.series or method
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of a table: a metric, and its columns: all series, or pairs of them that are compared directly."""
+
+    metric: str
+    digits: int = 2
+    pairs: tuple[tuple[str, str], ...] = ()
+    best: str = ""  # the rule that marks cells, a key of report.marks.RULES
+
+
+@dataclass(frozen=True)
+class Item:
+    """A published table or figure: which runs it is about, and how it is rendered.
+
+    :param external: overrides by key that say where and how runs are carried out, not what they compute
+    :param results_dir: where its records are
+    :param narrowed: the other overrides that were given
+    """
+
+    name: str
+    title: str
+    kind: str
+    sweeps: tuple[Sweep, ...]
+    blocks: tuple[Block, ...] = ()
+    figure: str | None = None
+    note: str = ""
+    external: Mapping[str, str] = field(default_factory=dict)
+    results_dir: str = "results"
+    narrowed: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def budget(self) -> str:
+        """The budget of all its runs."""
+        return self.sweeps[0].values["budget"][0]
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of all its runs."""
+        return self.sweeps[0].values["protocol"][0]
+
+    def showing(self, metric: str) -> "Item":
+        """The same item with one block, of another metric."""
+        return replace(self, blocks=(Block(metric, max((block.digits for block in self.blocks), default=2)),))
+
+    def with_task(self, task: str) -> "Item":
+        """The same runs on another task."""
+        sweeps = (replace(sweep, values={**sweep.values, "task": (task,)}) for sweep in self.sweeps)
+        return replace(self, sweeps=tuple(sweeps))
+
+
+def load(name: str, given: Sequence[str] = ()) -> Item:
+    """An item of conf/experiment/, held to its budget and narrowed by overrides in Hydra's grammar.
+
+    :raises Refused: for an unknown item, or overrides that leave nothing of it
+    """
+    names = groups.names("experiment")
+    if name not in names:
+        raise Refused(
+            f"there is no item '{name}'{did_you_mean(name, names)}; `dgpbench list experiments` shows them all"
+        )
+    budgets = [each.input_line for each in parse_known(given) if each.key_or_group == "budget"]
+    item = _within_budget(narrow(_read(name), budgets))
+    return narrow(item, [text for text in given if text not in budgets])
+
+
+def _within_budget(item: Item) -> Item:
+    """What the item itself sets, made as small as its budget wants it: ``caps`` and ``shares`` of conf/budget/."""
+    budget = groups.describe("budget", item.budget)
+    caps, shares = budget.get("caps", {}), budget.get("shares", {})
+
+    def smaller(key: str, value: str) -> str:
+        number = max(1, round(int(value) * shares[key])) if key in shares else int(value)
+        return str(min(number, caps.get(key, number)))
+
+    def held(sweep: Sweep) -> Sweep:
+        affected = [key for key in sweep.values if key in caps or key in shares]
+        small = {key: tuple(dict.fromkeys(smaller(key, value) for value in sweep.values[key])) for key in affected}
+        return replace(sweep, values={**sweep.values, **small})
+
+    return replace(item, sweeps=tuple(map(held, item.sweeps)))
+
+
+@cache
+def _read(name: str) -> Item:
+    values = groups.describe("experiment", name)
+    usual: dict[str, Any] = {key: values[key] for key in ("task", "protocol") if key in values}
+    blocks = tuple(
+        Block(**{**block, "pairs": tuple(map(tuple, block.get("pairs", ())))}) for block in values.get("render", ())
+    )
+    return Item(
+        name=name,
+        title=values["title"],
+        kind=values["kind"],
+        sweeps=tuple(_sweep({**usual, **sweep}) for sweep in values["sweeps"]),
+        blocks=blocks,
+        figure=values.get("figure"),
+        note=values.get("note", ""),
+        options=values.get("options", {}),
+    )
+
+
+def _sweep(given: Mapping[str, Any]) -> Sweep:
+    """A sub-sweep of a file: each value in Hydra's grammar, the replaceable keys at their usual values."""
+    texts = {key: str(value) for key, value in given.items() if key != "series"}
+    parsed = parse([f"{key}={value}" for key, value in texts.items()])
+    values = {each.key_or_group: values_of(each) for each in parsed}
+    usual = {key: (value,) for key, value in REPLACED.items() if value is not None}
+    return Sweep(usual | values, given.get("series"))
+
+
+def values_of(override: Any, offered: Sequence[str] = ()) -> tuple[str, ...]:
+    """The values an override stands for, as texts of one spelling; a glob picks among those offered."""
+    from hydra.core.override_parser.types import Glob
+
+    if isinstance(override.value(), Glob):
+        return tuple(override.value().filter(list(offered)))
+    if not override.is_sweep_override():
+        return (_text(override.get_value_element_as_str()),)
+    return tuple(_text(text) for text in override.sweep_string_iterator())
+
+
+def _text(value: str) -> str:
+    """One spelling for each value, YAML's; Hydra has read ``false`` and writes it as Python does."""
+    bare = value.strip("'\"")
+    return canonical({"True": "true", "False": "false"}.get(bare, bare))
+
+
+def narrow(item: Item, given: Sequence[str]) -> Item:
+    """The item with overrides applied: swept keys narrowed, the budget, protocol and seed replaced, others set.
+
+    :raises Refused: where nothing is left, or where runs of different settings would share a cell
+    """
+    sweeps, external, narrowed = list(item.sweeps), dict(item.external), list(item.narrowed)
+    results_dir = item.results_dir
+    for override in parse_known(given):
+        key = override.key_or_group
+        if key in declared(Limits):
+            external[key] = override.input_line
+            results_dir = str(override.value()) if key == "results_dir" else results_dir
+            continue
+        kept = [_narrowed(sweep, key, override) for sweep in sweeps]
+        if not any(kept):
+            offered = dict.fromkeys(value for sweep in item.sweeps for value in sweep.values.get(key, ()))
+            raise Refused(
+                f"{override.input_line} leaves nothing of {item.name}; its {key} is one of {', '.join(offered)}"
+            )
+        sweeps = [sweep for sweep in kept if sweep is not None]
+        narrowed.append(override.input_line)
+    return replace(item, sweeps=tuple(sweeps), external=external, results_dir=results_dir, narrowed=tuple(narrowed))
+
+
+def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:
+    offered = sweep.values.get(key, ())
+    if _replaceable(sweep, key):
+        wanted = values_of(override, groups.names(key) if key in groups.GROUPS else offered)
+        if len(wanted) != 1:
+            raise Refused(f"{override.input_line} names {len(wanted)} values; an item takes one {key} at a time")
+        return replace(sweep, values={**sweep.values, key: wanted})
+    wanted = values_of(override, offered)
+    left = tuple(value for value in offered if value in wanted)
+    return replace(sweep, values={**sweep.values, key: left}) if left else None
+
+
+def _replaceable(sweep: Sweep, key: str) -> bool:
+    """Whether an override changes the key in every run; what is swept, or makes a series what it is, is narrowed."""
+    if key in REPLACED or key not in sweep.values:
+        return True
+    return key not in AXES and sweep.series is None and len(sweep.values[key]) == 1

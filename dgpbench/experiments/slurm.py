@@ -1,0 +1,226 @@
+"""``reproduce --engine slurm``: missing runs as Slurm job arrays, through submitit.
+
+Nothing waits for jobs and nothing is sent back: a run's record in the results folder is its result, and the same
+command asks for whatever is still missing. A job that Slurm ends early (preemption, requeue) goes on from the run's
+checkpoint.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dgpbench.config import groups
+from dgpbench.errors import Refused
+from dgpbench.experiments import engine
+from dgpbench.runs.resolve import Run
+from dgpbench.system import interrupts
+from dgpbench.system.files import refusing_unwritable
+
+FOLDER = ".slurm"  # below results_dir: logs, submitit's files and the list of what was submitted
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """What an array task asks of the cluster; the keys of ``conf/launcher/slurm.yaml``, which explains them."""
+
+    minutes: int
+    memory_gb: float
+    cpus: int
+    runs_per_task: int
+    array_size: int
+    at_once: int
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    setup: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for key in ("minutes", "memory_gb", "cpus", "runs_per_task", "array_size", "at_once"):
+            value = getattr(self, key)
+            whole = isinstance(value, int) or key == "memory_gb"
+            if isinstance(value, bool) or not isinstance(value, int | float) or not whole or value <= 0:
+                raise Refused(
+                    f"launcher: {key}={value} cannot be used; it takes a number above 0, memory_gb any, others whole"
+                )
+
+    def parameters(self) -> dict[str, Any]:
+        """As submitit's executor takes them."""
+        given = {key: getattr(self, key) for key in ("account", "qos", "constraint", "partition")}
+        return {f"slurm_{key}": value for key, value in given.items() if value is not None} | {
+            "timeout_min": self.minutes,
+            "slurm_mem": f"{round(1024 * self.memory_gb)}M",
+            "cpus_per_task": self.cpus,
+            "slurm_array_parallelism": self.at_once,
+            "slurm_setup": list(self.setup),
+            "slurm_additional_parameters": {"requeue": True},
+            "name": "dgpbench",
+        }
+
+
+def read_launcher(path: str | None = None) -> Launcher:
+    """The settings of ``conf/launcher/slurm.yaml``, with those of a site's own file put over them.
+
+    :raises Refused: for a file that cannot be read, or an unknown key
+    """
+    values = dict(groups.describe("launcher", "slurm"))
+    if path is not None:
+        try:
+            own = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+            raise Refused(f"--launcher {path} cannot be read: {str(problem).splitlines()[0]}") from None
+        known = [field.name for field in fields(Launcher)]
+        if not isinstance(own, dict) or (unknown := sorted(map(str, set(own) - set(known)))):
+            what = ", ".join(unknown) if isinstance(own, dict) else "no settings"
+            raise Refused(f"--launcher {path} holds {what}; it takes {', '.join(known)}")
+        values |= own
+    return Launcher(**values)
+
+
+class Chunk:
+    """The runs of one array task, one after the other; those that are done already cost nothing.
+
+    submitit calls ``checkpoint`` when Slurm announces the end of the time limit or a preemption, and submits what it
+    gets: the same runs, of which the interrupted one goes on from its own checkpoint.
+    """
+
+    def __init__(self, runs: Sequence[Run]):
+        self.runs = list(runs)
+
+    def __call__(self) -> list[str]:
+        """Carry out the runs; SIGTERM writes a checkpoint first."""
+        with interrupts.handled():
+            ended = [engine.one_run(run.quietly()) for run in self.runs]
+        for outcome in ended:
+            print(outcome.message, flush=True)
+        return [outcome.status for outcome in ended]
+
+    def checkpoint(self) -> Any:
+        """What to submit when this task is cut short."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+def submit(runs: Sequence[Run], launcher: Launcher, folder: Path) -> list[str]:
+    """Submit runs as job arrays; the numbers of the arrays.
+
+    :param folder: where logs and submitit's files go
+    :raises Refused: where there is no Slurm or no submitit, or Slurm takes no such job
+    """
+    executor = _executor(launcher, folder)
+    chunks = list(_cut(runs, launcher.runs_per_task))
+    arrays = []
+    for part in _cut(chunks, launcher.array_size):
+        jobs = _in_one_array(executor, [Chunk(chunk) for chunk in part])
+        for job, chunk in zip(jobs, part, strict=True):
+            _note(folder, job.job_id, chunk)
+        arrays.append(jobs[0].job_id.partition("_")[0])
+    return arrays
+
+
+def _executor(launcher: Launcher, folder: Path) -> Any:
+    try:
+        import submitit
+    except ImportError:
+        raise Refused("--engine slurm needs submitit; install dgpbench[slurm]") from None
+    if shutil.which("sbatch") is None:
+        raise Refused(
+            "--engine slurm needs Slurm's commands, and there is no sbatch here; use --workers N on this machine"
+        )
+    with refusing_unwritable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    executor = submitit.AutoExecutor(folder=str(folder / "%A"), cluster="slurm")
+    executor.update_parameters(**launcher.parameters())
+    return executor
+
+
+def _in_one_array(executor: Any, chunks: Sequence[Chunk]) -> list:
+    from submitit.core.utils import FailedJobError
+
+    try:
+        with executor.batch():
+            jobs = [executor.submit(chunk) for chunk in chunks]
+    except (FailedJobError, subprocess.CalledProcessError) as problem:
+        raise Refused(f"Slurm did not take the jobs: {_last_line(str(problem))}") from None
+    return jobs
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason given")
+
+
+def _cut(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+# What is in the queue -------------------------------------------------------------------------------------------------
+
+
+def _note(folder: Path, job: str, runs: Iterable[Run]) -> None:
+    """One line for each run: which array task has it."""
+    lines = [json.dumps({"job": job, "directory": os.fspath(run.directory)}) + "\n" for run in runs]
+    with refusing_unwritable(folder), open(folder / "submitted.jsonl", "a", encoding="utf-8") as file:
+        file.write("".join(lines))
+
+
+def in_queue(folder: Path) -> dict[str, str]:
+    """Run directory -> the array task that has it, for submitted runs that Slurm still knows as waiting or running."""
+    path = folder / "submitted.jsonl"
+    if not path.is_file() or shutil.which("squeue") is None:
+        return {}
+    noted = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    alive = _alive()
+    return {entry["directory"]: entry["job"] for entry in noted if entry["job"] in alive}
+
+
+def _alive() -> set[str]:
+    """Array tasks of this user that wait or run, such as 12_3."""
+    command = ["squeue", "--me", "--array", "--noheader", "--format=%i"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if answer.returncode != 0:
+        raise Refused(f"squeue does not say what is in the queue: {_last_line(answer.stderr)}")
+    return set(answer.stdout.split())
+
+
+def wait(jobs: Iterable[str], launcher: Launcher) -> None:
+    """Come back when every job has ended: Slurm itself waits, as a dependency of a task that does nothing."""
+    partition = [] if launcher.partition is None else [f"--partition={launcher.partition}"]
+    account = [] if launcher.account is None else [f"--account={launcher.account}"]
+    dependency = f"--dependency=afterany:{':'.join(sorted(set(jobs)))}"
+    command = ["srun", "--quiet", "--time=1", "--ntasks=1", *partition, *account, dependency, "true"]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if answer.returncode != 0:
+        raise Refused(
+            f"Slurm cannot wait for the jobs: {_last_line(answer.stderr)}; they run on, and the records will tell"
+        )
+
+
+def carry_out(
+    todo: Sequence[Run],
+    launcher: Launcher,
+    results_dir: str,
+    say: Callable[[str], None],
+    *,
+    waiting: bool,
+) -> None:
+    """Submit the runs that no queued job has; with ``waiting``, come back when all have ended."""
+    folder = Path(results_dir, FOLDER).absolute()
+    queued = in_queue(folder)
+    new = [run for run in todo if os.fspath(run.directory) not in queued]
+    arrays = submit(new, launcher, folder) if new else []
+    names = f" as job {', '.join(arrays)}" if arrays else ""
+    say(f"Slurm: {len(new)} runs submitted{names}, {len(todo) - len(new)} in the queue already; logs: {folder}")
+    jobs = [*arrays, *(queued[os.fspath(run.directory)] for run in todo if os.fspath(run.directory) in queued)]
+    if waiting and jobs:
+        wait(jobs, launcher)
+    elif jobs:
+        say("the same command collects what has ended, and submits what is missing then")

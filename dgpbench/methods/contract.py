@@ -1,0 +1,97 @@
+"""The contract between a method and the rest: the arguments of ``fit``, and what the predictor it returns can do.
+
+fit(train: Regression, settings: FitSettings, seeds: Seeds, log: TrainingLog) -> Predictor
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from dgpbench.methods.settings import MethodSettings
+from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from dgpbench.datasets.scaling import Regression
+    from dgpbench.training.log import TrainingLog
+
+T = TypeVar("T", bound="DataclassInstance")
+Method_ = TypeVar("Method_", bound=MethodSettings, covariant=True)
+Training_ = TypeVar("Training_", bound=TrainingSettings, covariant=True)
+
+
+@dataclass(frozen=True)
+class FitSettings(Generic[Method_, Training_]):
+    """The settings that a method is given.
+
+    :param method: its own settings
+    :param training: those of its optimiser, ``max_iterations`` a number
+    :param num_samples: S, samples of a prediction
+    :param precision: ``float64``, ``float32`` or ``mixed``
+    :param initial: a finished run's parameters by path, to start from; None to start anew
+    """
+
+    method: Method_
+    training: Training_
+    num_samples: int
+    precision: str = "float64"
+    initial: dict[str, np.ndarray] | None = None
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """One seed for each kind of draw that a method makes."""
+
+    initial: int
+    holdout: int
+    batches: int
+    samples: int
+    prediction: int
+
+
+class Predictor(Protocol):
+    """A fitted method.
+
+    :param diagnostics: what the record should keep about the fit
+    """
+
+    diagnostics: dict[str, Any]
+
+    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
+        """The predictive mixture at standardised inputs X [N, D], in standard units."""
+        ...
+
+    def posterior(self) -> dict[str, np.ndarray]:
+        """The fitted posterior by name, for the record."""
+        ...
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Every parameter by path, from which another run can start."""
+        ...
+
+
+def families() -> list[str]:
+    """The families there are: each has a file, and its settings in another beside it."""
+    return sorted(path.stem.removesuffix("_settings") for path in Path(__file__).parent.glob("*_settings.py"))
+
+
+def settings_class(family: str) -> type[MethodSettings]:
+    """The settings of a family; imports no TensorFlow."""
+    return import_module(f"dgpbench.methods.{family}_settings").SETTINGS
+
+
+def fit_function(family: str) -> Callable[["Regression", FitSettings, Seeds, "TrainingLog"], Predictor]:
+    """The ``fit`` of a family; imports TensorFlow."""
+    return import_module(f"dgpbench.methods.{family}").fit
+
+
+def pick(cls: type[T], source: "DataclassInstance", **more: Any) -> T:
+    """A dataclass filled from the attributes of the same names of another."""
+    names = {each.name for each in fields(cls)} & {each.name for each in fields(source)}
+    return cls(**{name: getattr(source, name) for name in names} | more)

@@ -1,0 +1,124 @@
+"""The settings that families share, ``method.KEY`` on the command line, and what the rest of the house asks of them.
+
+No TensorFlow here, nor in the ``*_settings.py`` beside each family: settings are checked before anything heavy starts.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from dgpbench.config.settings import setting
+from dgpbench.errors import Refused
+from dgpbench.training.settings import AdamSettings, LbfgsSettings, SamplerSettings, TrainingSettings
+
+KERNELS = ("squared_exponential", "matern12", "matern32", "matern52")
+MAX_WIDTH = 30  # of method.width=inputs: tau = min(30, D), as the papers have it
+MORE_JITTER, LEAST_JITTER = 10.0, 1e-6
+OPTIMISER_COPIES = 4  # a parameter, its gradient and Adam's two moments
+KEPT_FOR_GRADIENTS = 3  # k(Z, h), its whitened form and their gradient, for each layer, row and path
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a run's memory depends on besides its settings."""
+
+    num_rows: int
+    num_features: int
+    num_test_rows: int
+    itemsize: int
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """What every family has: layers, a kernel and a noise variance.
+
+    :param name: the method's name in conf/
+    """
+
+    name: str
+    num_layers: int = setting("L, GP layers, the output layer included", low=1, high=20)
+    kernel: str = setting("kernel of every layer", words=KERNELS)
+    ard: bool = setting("one lengthscale for each input dimension")
+    lengthscale: float = setting("lengthscale at the start, in standardised units", above=0)
+    kernel_variance: float = setting("kernel variance at the start", above=0)
+    likelihood_variance: float = setting("s2, noise variance at the start, in standardised units", above=1e-6)
+
+    starts_from_records: ClassVar[bool] = False  # whether init_from= can start it
+    no_natural_gradients: ClassVar[str] = "its posterior is not a Gaussian in natural parameters"
+
+    def for_inputs(self, num_features: int) -> Self:
+        """With everything that depends on D made a number."""
+        del num_features
+        return self
+
+    def with_more_jitter(self) -> "DeepSettings | None":
+        """For another attempt at a fit that diverged; None where a family has no jitter to raise."""
+        return None
+
+    def check_rows(self, num_rows: int) -> None:
+        """Refuse fewer, or more, training rows than the method takes."""
+
+    def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
+        """A lower bound on the bytes of a run, by what they are for, with the settings that govern them."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class DeepSettings(MethodSettings):
+    """What every family with inducing points in several layers has."""
+
+    width: int | str = setting("tau, GPs in a hidden layer; 'inputs' is min(30, D)", low=1, words=("inputs",))
+    num_inducing: int = setting("M, inducing points in each layer", low=1)
+    train_hidden_variance: bool = setting("train the kernel variance of hidden layers too")
+    jitter: float = setting("added to the diagonal of k(Z, Z)", low=0)
+
+    def for_inputs(self, num_features: int) -> Self:
+        return replace(self, width=min(MAX_WIDTH, num_features)) if isinstance(self.width, str) else self
+
+    def widths(self) -> tuple[int, ...]:
+        """T_l of each layer; the output layer has one GP."""
+        assert isinstance(self.width, int), "for_inputs comes first"
+        return (*[self.width] * (self.num_layers - 1), 1)
+
+    def with_more_jitter(self) -> Self:
+        return replace(self, jitter=MORE_JITTER * max(self.jitter, LEAST_JITTER))
+
+    def check_rows(self, num_rows: int) -> None:
+        check_num_inducing(self.num_inducing, num_rows)
+
+    def num_blocks(self) -> int:
+        """M x M blocks that q, or the prior, holds."""
+        return self.num_layers
+
+    def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
+        assert not isinstance(training, LbfgsSettings)
+        M, itemsize = self.num_inducing, sizes.itemsize
+        paths = training.num_samples if isinstance(training, AdamSettings) else 1
+        columns = min(training.batch_size, sizes.num_rows) * paths
+        needs = {
+            "q (method.num_inducing, method.width)": OPTIMISER_COPIES * itemsize * M**2 * self.num_blocks(),
+            "a batch (training.batch_size, training.num_samples, method.num_inducing)": (
+                KEPT_FOR_GRADIENTS * itemsize * self.num_layers * M * columns
+            ),
+            "the predictions (prediction.num_samples)": 2 * 8 * num_samples * sizes.num_test_rows,
+        }
+        if isinstance(training, SamplerSettings):
+            kept = itemsize * num_samples * M * sum(self.widths())
+            needs["the samples (prediction.num_samples, method.num_inducing)"] = kept
+        return needs
+
+
+@dataclass(frozen=True)
+class MeanMapSettings(DeepSettings):
+    """What the families have whose hidden layers have a fixed mean and inducing inputs of their own."""
+
+    mean_function: str = setting("fixed mean of hidden layers", words=("pca", "zero"))
+    train_inducing_inputs: bool = setting("train Z")
+
+
+def check_num_inducing(num_inducing: int, num_rows: int) -> None:
+    """Refuse more inducing points than training rows."""
+    if num_inducing > num_rows:
+        raise Refused(
+            f"method.num_inducing={num_inducing} is more than the {num_rows} training rows; "
+            f"use method.num_inducing={num_rows} or fewer"
+        )

@@ -1,0 +1,137 @@
+"""Structured variational inference: mean field, stripes, arrow, STAR, chain, fully coupled and custom.
+
+The ELBO of Lindinger et al. 2020 (Eq. 5, Theorem 1; docs/methods.md, "Structured posteriors"), maximised by Adam:
+
+    ELBO = (N/B) sum_b mean_r E[log N(y_b; f^L, s2)] - KL(q(v) || N(0, I)),   q(v) = N(m, C C^T)
+
+Mean field is DSVI (Salimbeni & Deisenroth 2017); depth 1 is the sparse GP of Hensman et al. 2013 ("SGP").
+"""
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from dgpbench.datasets.scaling import Regression
+from dgpbench.errors import Refused
+from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp.objectives import elbo
+from dgpbench.gp.prior import Architecture, DeepGP, build_prior
+from dgpbench.gp.propagate import Paths, given, marginalise, path_shapes
+from dgpbench.gp.structures import STRUCTURES, Structure
+from dgpbench.methods.contract import FitSettings, Seeds, pick
+from dgpbench.methods.initialisation import kmeans_centres
+from dgpbench.methods.prediction import COLUMNS_AT_ONCE, DeepPredictor, validation
+from dgpbench.methods.structured_settings import StructuredSettings
+from dgpbench.training.early_stopping import hold_out
+from dgpbench.training.log import TrainingLog
+from dgpbench.training.loops import adam, decayed, maximise
+from dgpbench.training.minibatches import base_seed, stateless_normals
+from dgpbench.training.natural_gradient import NaturalGradientAdam
+from dgpbench.training.settings import AdamSettings, NaturalGradientSettings
+
+
+def fit(
+    train: Regression, settings: FitSettings[StructuredSettings, AdamSettings], seeds: Seeds, log: TrainingLog
+) -> DeepPredictor:
+    """Fit a deep GP with a structured Gaussian posterior.
+
+    :param train: standardised rows X [N, D], Y [N, 1]
+    """
+    method, training = settings.method, settings.training
+    architecture = pick(Architecture, method, precision=settings.precision)
+    prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
+    q = build_posterior(method)
+    model = DeepModel(prior, q, sample_inducing=not method.marginalise)
+    if settings.initial is not None:
+        start_from(model, settings.initial)
+    fitting, held_out = hold_out(train, training, seeds.holdout)
+    N, R, seed = len(fitting.X), training.num_samples, base_seed(seeds.samples)
+    monitor = DeepPredictor(model, training.validation_samples, {})
+    iterations = maximise(
+        lambda step, X, y, _rows: model.elbo(X, y, N, R, seed, step),
+        model.trainable_variables,
+        fitting,
+        training,
+        seeds.batches,
+        log,
+        optimiser=build_optimiser(training, q),
+        validation=validation(monitor, held_out, training, seeds.holdout),
+    )
+    return DeepPredictor(model, settings.num_samples, {"iterations": iterations})
+
+
+def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
+    """Put a finished run's parameters into a model whose structure holds the other's, as fc holds mf (Table S5).
+
+    Blocks of C that a mean-field run does not have stay at zero.
+
+    :raises Refused: where the two runs differ in layers, widths, inducing points or features, or in their couplings
+    """
+    parameters = gpflow.utilities.parameter_dict(model)
+    couplings, theirs = ({name for name in names if ".couplings" in name} for names in (parameters, initial))
+    wanted = set(parameters) - (couplings - theirs)
+    fits = theirs in (set(), couplings) and all(
+        name in initial and initial[name].shape == tuple(parameters[name].shape) for name in wanted
+    )
+    if not fits:
+        raise Refused(
+            "init_from= names a run of another architecture; start from a mean-field run, or one of the same "
+            "structure, with the same method.num_layers, method.width and method.num_inducing on the same data set"
+        )
+    for name in wanted:
+        parameters[name].assign(initial[name])
+
+
+def build_posterior(method: StructuredSettings) -> BlockGaussian:
+    """q at its starting values: m = 0, nearly deterministic hidden layers, the output layer's C = I."""
+    scales = [method.hidden_scale] * (method.num_layers - 1) + [method.output_scale]
+    return BlockGaussian(build_structure(method), method.num_inducing, scales, whiten=method.whiten)
+
+
+def build_structure(method: StructuredSettings) -> Structure:
+    """The structure that ``method.structure`` names, with ``method.blocks`` for a custom one."""
+    if method.structure == "custom":
+        return STRUCTURES["custom"](method.widths(), method.blocks)
+    return STRUCTURES[method.structure](method.widths())
+
+
+def build_optimiser(training: AdamSettings, q: BlockGaussian):
+    """Adam for everything, or natural gradients on q with Adam on the rest (docs/methods.md, "Natural gradients")."""
+    if isinstance(training, NaturalGradientSettings):
+        return NaturalGradientAdam(q, adam(training), decayed(training.natgrad_gamma, training))
+    return adam(training)
+
+
+class DeepModel(gpflow.Module):
+    """A prior and a structured posterior, trained together.
+
+    :param sample_inducing: draw v for each path (``fc_mc``; paper, Eq. 12) where False integrates it out (Theorem 1)
+    """
+
+    columns_at_once = COLUMNS_AT_ONCE
+
+    def __init__(self, prior: DeepGP, q: BlockGaussian, *, sample_inducing: bool = False):
+        super().__init__(name="deep_model")
+        self.prior = prior
+        self.q = q
+        self.sample_inducing = sample_inducing
+
+    def elbo(self, X: tf.Tensor, y: tf.Tensor, num_data: int, num_samples: int, seed: tf.Tensor, step: tf.Tensor):
+        """One unbiased draw of the ELBO from ``num_samples`` paths of the batch X [B, D], y [B]."""
+        choleskys = self.prior.choleskys()
+        q = self.q.blocks(choleskys)
+        shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
+        if self.sample_inducing:
+            inducing_shapes = [(num_samples, *mean.shape) for mean in self.q.means]
+            normals = stateless_normals([*shapes, *inducing_shapes], seed, step, X.dtype)
+            paths = given(self.prior, q.sample(normals[len(shapes) :]), choleskys, X, normals[: len(shapes)])
+        else:
+            paths = marginalise(self.prior, q, choleskys, X, stateless_normals(shapes, seed, step, X.dtype))
+        return elbo(q, paths, y, self.prior.noise_variance, num_data)
+
+    def paths(self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> Paths:
+        """Paths of the rows X under q, by Theorem 1 whichever way q was trained."""
+        choleskys = self.prior.choleskys()
+        shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
+        normals = stateless_normals(shapes, seed, step, X.dtype)
+        return marginalise(self.prior, self.q.blocks(choleskys), choleskys, X, normals)

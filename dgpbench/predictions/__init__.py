@@ -1,0 +1,1 @@
+"""What every method predicts, and its scores."""

@@ -1,0 +1,74 @@
+"""Numbers of fitted posteriors, from the arrays that a record keeps: covariance, precision, normality of samples."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from dgpbench.errors import Refused
+from dgpbench.predictions import posterior
+
+
+def factor(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """C of q(v) = N(m, C C^T) as one dense matrix; rows and columns are indexed by (layer, gp, inducing) from 1.
+
+    :param arrays: ``posterior.npz`` of a structured method
+    :raises Refused: for the arrays of another kind of method
+    """
+    if not posterior.has_blocks(arrays):
+        raise Refused(
+            "this run's posterior has no blocks; covariance pictures are for mf, star, fc and their relatives"
+        )
+    widths, M = posterior.widths(arrays), arrays["diagonal_1"].shape[-1]
+    first = np.concatenate([[0], np.cumsum(widths)])
+    C = np.zeros((first[-1] * M, first[-1] * M))
+    for layer, earlier, t, s, block in posterior.blocks(arrays):
+        row, column = (first[layer] + t) * M, (first[earlier] + s) * M
+        C[row : row + M, column : column + M] = block
+    nodes = [(layer + 1, t + 1, m + 1) for layer, width in enumerate(widths) for t in range(width) for m in range(M)]
+    index = pd.MultiIndex.from_tuples(nodes, names=["layer", "gp", "inducing"])
+    return pd.DataFrame(C, index=index, columns=index)
+
+
+def covariance(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """S = C C^T, whitened coordinates."""
+    C = factor(arrays)
+    return pd.DataFrame(C.to_numpy() @ C.to_numpy().T, index=C.index, columns=C.index)
+
+
+def precision(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """S^{-1} = C^{-T} C^{-1}, whitened coordinates."""
+    from scipy.linalg import solve_triangular
+
+    C = factor(arrays)
+    inverse = solve_triangular(C.to_numpy(), np.eye(len(C)), lower=True)
+    return pd.DataFrame(inverse.T @ inverse, index=C.index, columns=C.index)
+
+
+def samples(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Samples of v, [S, T M], one column for each inducing output.
+
+    :raises Refused: where the posterior is not kept as samples
+    """
+    layers = posterior.samples(arrays)
+    if not layers:
+        raise Refused("this run's posterior is not kept as samples; normality is studied for method=sghmc")
+    named = {
+        f"{layer}.{column}": values[:, column] for layer, values in layers.items() for column in range(values.shape[1])
+    }
+    return pd.DataFrame(named)
+
+
+def normality(draws: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """D'Agostino and Pearson's test of each column: columns output, p_value, bonferroni (the level for all at once).
+
+    The test takes draws as independent; a chain that mixes slowly fails it more often than its distribution deserves.
+    """
+    from scipy.stats import normaltest
+
+    if len(draws) < 20:
+        raise Refused(
+            f"a test of normality needs 20 samples, and the record keeps {len(draws)}; use prediction.num_samples=20"
+        )
+    p_values = normaltest(draws.to_numpy(), axis=0).pvalue
+    return pd.DataFrame({"output": draws.columns, "p_value": p_values, "bonferroni": alpha / draws.shape[1]})

@@ -1,0 +1,1 @@
+"""One run: its identity, its flow, its record."""

@@ -1,0 +1,52 @@
+"""Around a run: its limits, its faults and its record, however it ends. Nothing here knows of GPs."""
+
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+from dgpbench.errors import Diverged, Refused, TimedOut
+from dgpbench.runs import record, summary, timeout_process
+from dgpbench.runs.outcomes import Outcome
+from dgpbench.runs.problem import Problem
+from dgpbench.runs.record import Ending, Result
+from dgpbench.runs.resolve import Run
+from dgpbench.system import watchdog
+from dgpbench.training.checkpoints import Checkpoints, interval
+from dgpbench.training.log import TrainingLog
+
+
+def guarded(run: Run, problem: Problem, carry_out: Callable[[TrainingLog], Result]) -> Outcome:
+    """Carry out a run within its limits and write its record.
+
+    :raises KeyboardInterrupt: after the record of an interrupted run is written
+    :raises Refused: where the run cannot be carried out
+    """
+    log = TrainingLog(
+        run.training.max_seconds,
+        run.limits.seconds,
+        checkpoints=Checkpoints(run.directory / "checkpoint", every_seconds=interval()),
+    )
+    started = datetime.now(UTC)
+    write = partial(record.write, run, problem, log, started)
+    hung = partial(record.compose, run, problem, log, started, None, Ending("timeout", watchdog.HUNG))
+    limit = run.limits.seconds
+    try:
+        with (
+            timeout_process.standing_by(limit, run.directory, hung),
+            watchdog.limited(limit, lambda stack: write(None, Ending("timeout", watchdog.HUNG, stack))),
+        ):
+            result = carry_out(log)
+    except KeyboardInterrupt:
+        write(None, Ending("interrupted", "the run was interrupted"))
+        raise
+    except (TimedOut, Diverged) as ended:
+        result, ending = None, Ending("timeout" if isinstance(ended, TimedOut) else "diverged", str(ended))
+    except Refused:
+        raise
+    except Exception as met:  # a method can fail in any way, and the record says in which
+        result, ending = None, Ending("failed", f"{type(met).__name__}: {met}", traceback.format_exc())
+    else:
+        ending = Ending("done")
+    written = write(result, ending)
+    return Outcome(ending.status, str(run.directory), summary.of_run(written, run.directory))

@@ -1,0 +1,36 @@
+"""The predictive distribution on a grid, for tables with one feature: what the synthetic sets' figures draw."""
+
+import numpy as np
+
+from dgpbench.datasets.scaling import Standardiser
+from dgpbench.methods.contract import Predictor
+from dgpbench.predictions import posterior
+from dgpbench.predictions.mixture import GaussianMixture
+
+NUM_X, NUM_Y, NUM_SAMPLES = 121, 161, 50
+
+
+def predictive_grid(predictor: Predictor, scaler: Standardiser, X: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """Densities and draws over the training range of the only feature, in original units; nothing for more features.
+
+    :param X: standardised training inputs, [N, D]
+    :return: grid_x [G], grid_y [K], grid_density [G, K] (per unit of y), grid_samples [S, G]
+    """
+    if X.shape[1] != 1:
+        return {}
+    x = np.linspace(X.min(), X.max(), NUM_X)[:, None]
+    mixture = scaler.restore(predictor.predict(x.astype(X.dtype), seed))
+    y = _range(mixture)
+    density = np.exp(mixture.log_density(np.broadcast_to(y[:, None, None], (NUM_Y, NUM_X, 1))))[:, :, 0]
+    return posterior.of_grid(
+        x[:, 0] * scaler.scale_X[0] + scaler.mean_X[0],
+        y,
+        density.T,
+        mixture.sample(np.random.default_rng(seed), NUM_SAMPLES)[:, :, 0],
+    )
+
+
+def _range(mixture: GaussianMixture) -> np.ndarray:
+    """Values of y that hold nearly all of the probability at every x."""
+    reach = 3.0 * np.sqrt(mixture.variance)
+    return np.linspace((mixture.mean - reach).min(), (mixture.mean + reach).max(), NUM_Y)

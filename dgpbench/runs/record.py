@@ -1,0 +1,109 @@
+"""What a run's record says: made from what the run has found out, however it ended."""
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dgpbench.runs import store
+from dgpbench.runs.problem import Problem
+from dgpbench.runs.resolve import Run
+from dgpbench.system import provenance
+from dgpbench.training.log import TrainingLog
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run that came to its end has found out.
+
+    :param diagnostics: what the method says about its fit
+    :param points: one row for each test row
+    """
+
+    diagnostics: dict[str, Any]
+    scores: dict[str, float]
+    points: "pd.DataFrame"
+    posterior: dict[str, np.ndarray]
+    parameters: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended.
+
+    :param status: one of ``store.STATUSES``
+    :param reason: one sentence, for every status but done
+    """
+
+    status: str
+    reason: str | None = None
+    traceback: str | None = None
+
+
+def write(
+    run: Run, problem: Problem, log: TrainingLog, started: datetime, result: Result | None, ending: Ending
+) -> dict[str, Any]:
+    """Write the record of a run and the files beside it; what is written."""
+    import pandas as pd
+
+    record = compose(run, problem, log, started, result, ending)
+    trace = pd.DataFrame(log.trace) if log.trace else None
+    found = (None, None, None) if result is None else (result.points, result.posterior, result.parameters)
+    points, posterior, parameters = found
+    store.write_run(run.directory, record, points, trace, posterior, parameters)
+    if ending.status not in ("interrupted", "timeout"):  # these two go on where they stopped
+        log.checkpoints.clear()
+    return record
+
+
+def compose(
+    run: Run, problem: Problem, log: TrainingLog, started: datetime, result: Result | None, ending: Ending
+) -> dict[str, Any]:
+    """The record of a run; of one that did not finish, with what was known when it ended."""
+    finished = datetime.now(UTC)
+    total = (finished - started).total_seconds() + log.earlier_seconds
+    return {
+        "status": ending.status,
+        "reason": ending.reason,
+        "traceback": ending.traceback,
+        "identity": asdict(run.identity),
+        "objective": run.card.objective,
+        "scores": {} if result is None else result.scores,
+        "seconds": log.seconds() | {"total": total},
+        "iterations": log.trace[-1].iteration if log.trace else 0,
+        "notes": [{} if result is None else result.diagnostics, *log.retries],
+        "config": run.config,
+        "config_hash": run.config_hash,
+        "data": _describe(problem),
+        "git": provenance.git_state(),
+        "versions": provenance.versions(),
+        "host": provenance.host(run.limits.num_threads),
+        "started": started.isoformat(timespec="seconds"),
+        "finished": finished.isoformat(timespec="seconds"),
+    }
+
+
+def _describe(problem: Problem) -> dict[str, Any]:
+    """The data that were used: sizes, digests, files and what was dropped."""
+    table = problem.table
+    return {
+        "name": table.name,
+        "n": table.num_rows,
+        "d": table.X.shape[1],
+        "n_train": len(problem.split.train),
+        "n_test": len(problem.split.test),
+        "dropped": list(problem.scaler.dropped),
+        "scale_y": problem.scaler.scale_y,
+        "digest_xy": table.digest_xy,
+        "digest_xy_ordered": table.digest_xy_ordered,
+        "verified": table.verified,
+        # No paths: they are this machine's, and the hashes say which file it was.
+        "files": [
+            {"origin": file.origin, "sha256": file.sha256, "pinned_sha256": file.pinned_sha256}
+            for file in table.sources
+        ],
+    }

@@ -1,0 +1,285 @@
+"""Records of runs: the identity that names a run's directory, and files that are whole or not there at all.
+
+    results/runs/<task>/<dataset>/<method>-L<layers>/<protocol>-<budget>/split<k>-seed<s>[+key=value,...]/
+        record.json  points.parquet  trace.parquet  posterior.npz  parameters.npz
+
+``record.json`` is put in place last and holds size and sha256 of the others: where it exists, the run is complete.
+"""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
+
+from dgpbench.config.canonical import digest, plain
+from dgpbench.runs.identity import Identity
+from dgpbench.system.files import refusing_unwritable, write_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+SCHEMA = 2
+STATUSES = ("done", "failed", "diverged", "interrupted", "timeout")
+RECORD, POINTS, TRACE, POSTERIOR = "record.json", "points.parquet", "trace.parquet", "posterior.npz"
+PARAMETERS = "parameters.npz"  # of the finished model, to start another run from
+FILES = (POINTS, TRACE, POSTERIOR, PARAMETERS)
+FAILED = ("failed", "diverged", "timeout")  # an interrupted run is still to do
+
+
+class Record(TypedDict):
+    """Everything about a run but its arrays. Times are ISO 8601 in UTC; seconds and scores are finite numbers.
+
+    ``schema`` and ``files`` are filled in by ``write_run``. Numbers that are not finite are refused, but for ``config``
+    and ``identity``, where they become the strings nan, inf and -inf, and ``notes``, where they become null.
+    """
+
+    schema: int
+    status: str  # one of STATUSES
+    reason: str | None  # one sentence, for every status but done
+    traceback: str | None
+    identity: dict[str, Any]  # the fields of runs.identity.Identity, overrides in full
+    objective: NotRequired[str]  # the name of what trace.parquet has under ``elbo``; records of schema 1 lack it
+    scores: dict[str, float]  # metric -> score, original units
+    seconds: dict[str, float]  # tracing, training, prediction, total; with the training before a run was resumed
+    iterations: int | None
+    config: dict[str, Any]  # resolved
+    config_hash: str
+    data: dict[str, Any]  # name, n, d, n_train, n_test, digest_xy, digest_xy_ordered, files, verified, dropped
+    git: dict[str, Any] | None  # commit, dirty
+    versions: dict[str, str | None]
+    host: dict[str, Any]
+    started: str
+    finished: str
+    notes: list[Any]  # what the method has to say about its fit
+    files: dict[str, dict[str, Any]]  # name -> bytes, sha256
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def write_run(
+    directory: str | os.PathLike,
+    record: Mapping[str, Any],
+    points: "pd.DataFrame | None" = None,
+    trace: "pd.DataFrame | None" = None,
+    posterior: "Mapping[str, np.ndarray] | None" = None,
+    parameters: "Mapping[str, np.ndarray] | None" = None,
+) -> Path:
+    """Write a run's files so that its record, whenever it exists, belongs to exactly the files beside it.
+
+    All are first written to a folder beside them; then an older record is removed, the others moved, the record last.
+
+    :raises Refused: when the disk is full or read-only; the older record, if any, is untouched
+    :raises ValueError: when the record holds a number that is not finite
+    """
+    directory = Path(directory)
+    contents = _contents({POINTS: points, TRACE: trace}, {POSTERIOR: posterior, PARAMETERS: parameters})
+    files = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
+    contents[RECORD] = _encode({**record, "schema": SCHEMA, "files": files})
+    with refusing_unwritable(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        for leftover in directory.glob(".partial-*"):  # of a run that was killed while it wrote
+            shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".partial-", ignore_cleanup_errors=True) as staged:
+            for name, data in contents.items():
+                write_whole(Path(staged, name), data)
+            _publish(Path(staged), directory, contents)
+    return directory / RECORD
+
+
+def _contents(frames, archives) -> dict[str, bytes]:
+    """The bytes of each file that there is, in memory: what is hashed is then what is written."""
+    contents = {name: frame.to_parquet(None, index=False) for name, frame in frames.items() if frame is not None}
+    return contents | {name: _npz(arrays) for name, arrays in archives.items() if arrays is not None}
+
+
+def _npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
+    import numpy as np
+
+    arrays = {name: np.asarray(array) for name, array in arrays.items()}
+    if objects := [name for name, array in arrays.items() if array.dtype.hasobject]:
+        raise ValueError(f"posterior arrays must be numeric, and {objects[0]} is not: it would be pickled")
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _publish(staged: Path, directory: Path, names: Mapping[str, bytes]) -> None:
+    (directory / RECORD).unlink(missing_ok=True)
+    for name in (*FILES, RECORD):  # the record last
+        if name in names:
+            os.replace(staged / name, directory / name)
+        else:
+            (directory / name).unlink(missing_ok=True)
+    _sync(directory)
+
+
+def _sync(directory: Path) -> None:
+    """Make the moves themselves last through a loss of power."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _encode(record: Mapping[str, Any]) -> bytes:
+    if record["status"] not in STATUSES:
+        raise ValueError(f"a record's status is one of {', '.join(STATUSES)}, not {record['status']!r}")
+    if missing := Record.__required_keys__ - set(record):
+        raise ValueError(f"the record lacks {', '.join(sorted(missing))}")
+    lenient: dict[str, Callable[[float], Any]] = {"config": str, "identity": str, "notes": lambda number: None}
+    values = {key: plain(value, lenient.get(key, _refuse(key))) for key, value in record.items()}
+    return (json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _refuse(key: str):
+    def refuse(number: float) -> None:
+        raise ValueError(f"the record's {key} holds {number}; numbers in a record are finite")
+
+    return refuse
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def read_record(path: str | os.PathLike) -> Record:
+    """The record in a file, or in a run's directory.
+
+    :raises ValueError: when the file is truncated, damaged or something else's, or of a later dgpbench
+    """
+    path = Path(path)
+    path = path / RECORD if path.is_dir() else path
+    try:
+        record = json.loads(path.read_bytes(), parse_constant=_not_json)
+    except ValueError as problem:
+        raise ValueError(f"{path} is truncated or damaged: {problem}") from None
+    if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
+        raise ValueError(f"{path} is not a record of dgpbench")
+    if record["schema"] > SCHEMA:
+        raise ValueError(f"{path} has schema {record['schema']}, of a later dgpbench; this one reads up to {SCHEMA}")
+    if missing := Record.__required_keys__ - set(record):
+        raise ValueError(f"{path} is not a record of dgpbench: it lacks {', '.join(sorted(missing))}")
+    return cast(Record, record)
+
+
+def _not_json(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def read_if_present(directory: str | os.PathLike) -> Record | None:
+    """The record of a run, or None where there is none or a damaged one: in both cases the run is still to do."""
+    try:
+        return read_record(Path(directory, RECORD))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+
+
+def find_records(results_dir: str | os.PathLike) -> Iterator[tuple[Path, Record | ValueError]]:
+    """Every record below ``results_dir``, in order of path, or in its place the problem with it."""
+    for path in _record_files(os.path.join(results_dir, "runs")):
+        try:
+            yield Path(path), read_record(path)
+        except (ValueError, OSError) as problem:
+            yield Path(path), problem if isinstance(problem, ValueError) else ValueError(f"{path}: {problem}")
+
+
+def _record_files(folder: str) -> Iterator[str]:
+    if not os.path.isdir(folder):
+        return
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    records = [entry.path for entry in found if entry.name == RECORD]
+    if records:  # a run holds no other run; its checkpoints need not be searched
+        yield records[0]
+        return
+    for entry in found:
+        if entry.is_dir() and not entry.name.startswith("."):
+            yield from _record_files(entry.path)
+
+
+def verify_run(directory: str | os.PathLike) -> list[str]:
+    """What is wrong with a run's files, one sentence each; an empty list when they are whole."""
+    directory = Path(directory)
+    try:
+        record = read_record(directory / RECORD)
+    except FileNotFoundError:
+        return [f"{directory} has no {RECORD}"]
+    except ValueError as problem:
+        return [str(problem)]
+    try:
+        return [problem for problem in _problems(directory, record) if problem]
+    except (TypeError, KeyError, AttributeError) as problem:
+        return [f"{directory / RECORD} is not as dgpbench writes it: {type(problem).__name__}: {problem}"]
+
+
+def _problems(directory: Path, record: Record) -> Iterator[str | None]:
+    for name, stored in sorted(record["files"].items()):
+        yield _problem(directory / name, stored)
+    for name in FILES:
+        if name not in record["files"] and (directory / name).exists():
+            yield f"{directory / name} is not mentioned in its record"
+    if Identity(**record["identity"]).directory("").parts[1:] != directory.absolute().parts[-5:]:
+        yield f"{directory} holds the record of another run"
+
+
+def _problem(path: Path, stored: Mapping[str, Any]) -> str | None:
+    if not path.exists():
+        return f"{path} is missing"
+    if path.stat().st_size != stored["bytes"]:
+        return f"{path} is {path.stat().st_size} bytes long instead of {stored['bytes']}"
+    if hashlib.sha256(path.read_bytes()).hexdigest() != stored["sha256"]:
+        return f"{path} has other contents than its record says"
+    return None
+
+
+def read_posterior(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
+    """The posterior's arrays by name; pickled objects are refused."""
+    import numpy as np
+
+    with np.load(Path(directory, POSTERIOR), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
+    """The finished model's parameters by path; pickled objects are refused."""
+    import numpy as np
+
+    with np.load(Path(directory, PARAMETERS), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+# Locks ----------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def lock(directory: str | os.PathLike, timeout: float = -1) -> Iterator[None]:
+    """Hold a run for one process: another that asks for it waits, and then finds what the first has written.
+
+    The lock is freed when its process ends, however it ends.
+
+    :param directory: as ``Identity.directory`` gave it
+    :param timeout: seconds to wait, for ever if negative
+    :raises filelock.Timeout: when another process holds the run for longer than ``timeout``
+    """
+    from filelock import FileLock
+
+    run = Path(directory).absolute()
+    if len(run.parts) < 7 or run.parts[-6] != "runs":
+        raise ValueError(f"{directory} is not the directory of a run")
+    path = run.parents[5] / ".locks" / f"{digest('/'.join(run.parts[-5:]))}.lock"
+    with refusing_unwritable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = FileLock(path, timeout=timeout)
+        held.acquire()
+    try:
+        yield
+    finally:
+        held.release()

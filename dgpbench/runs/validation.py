@@ -1,0 +1,79 @@
+"""Reads the command line of ``run`` before Hydra does, so that a mistake gets one sentence and nothing is started.
+
+Hydra itself answers a misspelt name with several lines and exit code 1, and accepts ``+new=1`` and ``~method``.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from dgpbench.config import groups
+from dgpbench.config.overrides import expand, parse, values
+from dgpbench.config.settings import did_you_mean
+from dgpbench.errors import Refused
+from dgpbench.runs.resolve import Run, is_known, keys, resolve_overrides
+
+
+def check_overrides(overrides: Sequence[str], *, multirun: bool) -> list[Run]:
+    """Refuse what cannot run: unknown names, keys and values, before anything is started.
+
+    :return: the run; with ``multirun`` every value of every sweep once, the other sweeps at their first value
+    :raises Refused: with one sentence
+    """
+    parsed = parse_known(overrides)
+    for override in parsed:
+        if override.is_sweep_override() and not multirun:
+            raise Refused(
+                f"{override.input_line} names several values; add --multirun to run them all, or quote a value that "
+                f"holds commas or brackets inside the shell's quotes, as in '{override.get_key_element()}=\"...\"'"
+            )
+    own = [override for override in parsed if not _is_hydras(override)]
+    return [resolve_overrides(combination) for combination in _one_at_a_time(own)]
+
+
+def parse_known(texts: Iterable[str]) -> list[Any]:
+    """Overrides as a user typed them, sweeps included; nothing is composed.
+
+    :raises Refused: for another grammar, an unknown key or an unknown choice
+    """
+    parsed = parse(texts)
+    for override in parsed:
+        _check_key(override)
+    return parsed
+
+
+def _is_hydras(override: Any) -> bool:
+    return override.key_or_group.split(".")[0].split("/")[0] == "hydra"
+
+
+def _check_key(override: Any) -> None:
+    key = override.key_or_group
+    if _is_hydras(override):
+        # Hydra would call whatever function a callback or launcher names, here or in a YAML file on its search path.
+        if "_target_" in key or "_target_" in str(override.value()) or key == "hydra.searchpath":
+            raise Refused(f"{override.input_line} names code to be run; an override can choose and set, but not that")
+        return
+    known = is_known(key)
+    if known and (override.is_add() or override.is_force_add() or override.is_delete()):
+        raise Refused(f"{override.input_line} adds or removes a key; settings can be changed only, as in {key}=VALUE")
+    if key in groups.GROUPS:
+        for name in values(override):
+            if name not in groups.names(key):
+                raise groups.unknown(key, str(name))
+    elif not known:
+        raise _unknown_key(key)
+
+
+def _unknown_key(key: str) -> Refused:
+    if key in ("path", "target"):
+        return Refused(f"there is no setting '{key}'; use dataset=csv dataset.path=FILE dataset.target=COLUMN")
+    names = [*groups.GROUPS, *keys()]
+    return Refused(f"there is no setting '{key}'{did_you_mean(key, names)}; `dgpbench run --help` lists them all")
+
+
+def _one_at_a_time(overrides: Iterable[Any]) -> Iterator[list[str]]:
+    """Every value of every sweep once, the other sweeps at their first value: a sum of lengths, not a product."""
+    expanded = [expand(override) for override in overrides]
+    yield [choices[0] for choices in expanded]
+    for position, choices in enumerate(expanded):
+        for value in choices[1:]:
+            yield [value if index == position else others[0] for index, others in enumerate(expanded)]

@@ -1,0 +1,1 @@
+"""Signals, limits, TensorFlow's start and end, provenance."""

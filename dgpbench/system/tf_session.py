@@ -1,0 +1,91 @@
+"""TensorFlow's start, with its threads fixed and its messages kept from the user, and the end of a run's graphs."""
+
+import gc
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+CUSTOM = "CustomGradient-"
+
+
+def start(num_threads: int, precision: str) -> None:
+    """Import TensorFlow and GPflow; the thread count counts only in the process's first run.
+
+    :param precision: ``float64``, ``float32`` or ``mixed``, of which GPflow's default float for what follows is made
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if "tensorflow" not in sys.modules:
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(name, str(num_threads))
+    with _silent_stderr():
+        import gpflow
+        import tensorflow as tf
+
+        try:
+            tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+            tf.config.threading.set_inter_op_parallelism_threads(1)
+        except RuntimeError:
+            pass  # TensorFlow has started already; the record says how many threads it has
+        tf.constant(0.0)  # the devices speak up at their first use
+        tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
+    gpflow.config.set_default_float(tf.float32 if precision == "float32" else tf.float64)
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Send file descriptor 2 to a file, which C++ code writes to; replay it where the import fails."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as sink:
+        os.dup2(sink.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(kept, 2)
+            sink.seek(0)
+            sys.stderr.write(sink.read().decode(errors="replace"))
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+@contextmanager
+def releasing_graphs() -> Iterator[None]:
+    """Free the block's graphs when it ends, so that a long sweep in one process needs no more memory than a short one.
+
+    Two tables of the libraries keep every graph for ever, some 17 MB a run: TensorFlow registers each custom gradient
+    under a new name, and TensorFlow Probability's cache of bijectors holds tensors that hold each other. What was in
+    them before the block stays: a model that is still in use may need it.
+    """
+    gradients, cached = set(_gradients()), {id(key) for key in _bijectors()}
+    try:
+        yield
+    finally:
+        for name in [name for name in _gradients() if name.startswith(CUSTOM) and name not in gradients]:
+            del _gradients()[name]
+        for key in [key for key in _bijectors() if id(key) not in cached]:
+            key.cancel()  # else the death of its tensor would look for it in the table
+            del _bijectors()[key]
+        if _gradients():
+            gc.collect()  # graphs are cycles, and the collector alone comes by too seldom for their size
+
+
+def _gradients() -> dict:
+    """TensorFlow's gradients by name; empty where TensorFlow was not needed, as for a run that is done already."""
+    if "tensorflow" not in sys.modules:
+        return {}
+    from tensorflow.python.framework import ops
+
+    return ops.gradient_registry._registry
+
+
+def _bijectors() -> dict:
+    """TensorFlow Probability's cache, shared by all bijectors."""
+    if "tensorflow_probability" not in sys.modules:
+        return {}
+    from tensorflow_probability.python.bijectors import bijector
+
+    return bijector.Bijector._cache.storage

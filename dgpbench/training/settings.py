@@ -1,0 +1,100 @@
+"""The settings of training, ``training.KEY`` on the command line: one dataclass for each optimiser."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from dgpbench.config.settings import setting
+from dgpbench.errors import Refused
+
+
+@dataclass(frozen=True)
+class LbfgsSettings:
+    """SciPy's L-BFGS on all rows.
+
+    :param optimiser: the name of the choice, as all of these have it
+    """
+
+    optimiser: str
+    max_iterations: int = setting("iterations of training", low=1)
+
+    max_seconds: ClassVar[float | None] = None  # it stops where it converges
+
+    def for_rows(self, num_rows: int) -> Self:
+        """Every iteration sees all rows."""
+        del num_rows
+        return self
+
+
+@dataclass(frozen=True)
+class AdamSettings:
+    """Adam with staircase decay, lr * rate^floor(i / steps), on minibatches."""
+
+    optimiser: str
+    max_iterations: int | None = setting("iterations of training; null where epochs say it", low=1)
+    epochs: int | None = setting("passes over the training rows, where max_iterations is null", low=1)
+    batch_size: int = setting("B, rows of a minibatch; all rows where there are fewer", low=1)
+    num_samples: int = setting("R, paths of each row in training", low=1)
+    learning_rate: float = setting("Adam's learning rate at the start", above=0)
+    decay_rate: float = setting("factor of the learning rate at each decay", above=0, high=1)
+    decay_steps: int = setting("iterations between two decays of the learning rate", low=1)
+    early_stopping: bool = setting("hold rows out and stop when their score keeps falling")
+    early_stopping_start: float = setting("first share of max_iterations that never stops", low=0, high=1)
+    holdout_fraction: float = setting("share of the training rows held out", above=0, high=0.9)
+    validation_samples: int = setting("samples of a validation score", low=1)
+    max_seconds: float | None = setting("stop training, without failing, after this long", above=0)
+
+    def __post_init__(self) -> None:
+        if self.max_iterations is None and self.epochs is None:
+            raise Refused(
+                "training.max_iterations and training.epochs are both null; one of them must say when to stop"
+            )
+
+    def for_rows(self, num_rows: int) -> Self:
+        """With ``max_iterations`` as a number: that of ``epochs`` over the rows, ceil(N / B) each, where it is null."""
+        if self.max_iterations is not None or self.epochs is None:
+            return self
+        return replace(self, max_iterations=self.epochs * math.ceil(num_rows / self.batch_size))
+
+
+@dataclass(frozen=True)
+class NaturalGradientSettings(AdamSettings):
+    """Natural gradients on q, Adam on the rest; one decay for both."""
+
+    natgrad_gamma: float = setting("step length of natural gradients at the start", above=0, high=1)
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """SGHMC steps, each with one Adam step of kernel, likelihood and Z."""
+
+    optimiser: str
+    max_iterations: int = setting("iterations of training", low=1)
+    batch_size: int = setting("B, rows of a minibatch; all rows where there are fewer", low=1)
+    learning_rate: float = setting("Adam's learning rate at the start", above=0)
+    decay_rate: float = setting("factor of the learning rate at each decay", above=0, high=1)
+    decay_steps: int = setting("iterations between two decays of the learning rate", low=1)
+    burn_in: float = setting("share of max_iterations in which the sampler adapts", above=0, high=1)
+    window: float = setting(
+        "last samples that Monte Carlo EM draws from, as a share of max_iterations", above=0, high=1
+    )
+    thinning: float = setting("steps between two collected samples, as a share of max_iterations", above=0, high=1)
+    max_seconds: float | None = setting("stop training, without failing, after this long", above=0)
+
+    def for_rows(self, num_rows: int) -> Self:
+        """The schedule counts iterations whatever the rows."""
+        del num_rows
+        return self
+
+    def steps(self, share: float) -> int:
+        """A share of max_iterations as a count of steps, at least one."""
+        return max(1, round(share * self.max_iterations))
+
+
+TrainingSettings = LbfgsSettings | AdamSettings | SamplerSettings
+OPTIMISERS: dict[str, type[TrainingSettings]] = {
+    "adam": AdamSettings,
+    "natgrad_adam": NaturalGradientSettings,
+    "lbfgs": LbfgsSettings,
+    "sghmc": SamplerSettings,
+}
