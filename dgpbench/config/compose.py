@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from dgpbench.config import groups
 from dgpbench.config.overrides import parse
@@ -81,7 +81,7 @@ def _plain(cfg: Any) -> dict[str, Any]:
     from omegaconf.errors import OmegaConfBaseException
 
     try:
-        return OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[return-value]
+        return cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
     except OmegaConfBaseException as problem:
         raise Refused(str(problem).splitlines()[0]) from None
 

@@ -2,7 +2,7 @@
 
 Two chances: a signal, which ends whatever Python waits for, so that the record is written and a sweep goes on; then,
 where C++ never returns, a thread that writes the record itself and ends the process. Where no thread can run either,
-``last_resort`` ends the process.
+``runs.timeout_process`` ends the process.
 """
 
 import multiprocessing
