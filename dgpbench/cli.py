@@ -156,6 +156,9 @@ def _add_results(commands) -> None:
     verify.add_argument(
         "--quarantine", action="store_true", help="move damaged runs to quarantine/, so that they run again"
     )
+    verify.add_argument(
+        "--rescore", action="store_true", help="compute scores again from points.parquet, and name those that differ"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

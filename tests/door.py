@@ -170,7 +170,7 @@ def _stand_in(spec: dict) -> Any:
 
 
 def _made_up(run: Any, problem: Any, log: TrainingLog) -> Any:
-    from dgpbench.predictions import metrics
+    from dgpbench.predictions import metrics, points
     from dgpbench.predictions.mixture import GaussianMixture
     from dgpbench.runs.record import Result
 
@@ -183,5 +183,6 @@ def _made_up(run: Any, problem: Any, log: TrainingLog) -> Any:
     mixture = GaussianMixture(mean, np.full(mean.shape, targets.var()))
     posterior = {f"diagonal_{layer}": np.eye(M)[None] for layer in range(1, L + 1)}
     posterior |= {f"samples_{layer}": draws.normal(size=(30, M)) for layer in range(1, L + 1)}
-    points = metrics.points(mixture, targets, problem.test.X, problem.train.X, problem.split.test)
-    return Result({}, metrics.scores(mixture, targets), points, posterior, {"noise": np.ones(1)})
+    rows = points.rows_of(mixture, targets)
+    kept = points.points(rows, problem.test.X, problem.train.X, problem.split.test)
+    return Result({}, metrics.scores(rows), kept, posterior, {"noise": np.ones(1)})

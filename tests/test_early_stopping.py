@@ -1,7 +1,11 @@
 """Prechelt's UP_5 on a smoothed score, and how a smaller budget scales it."""
 
 import numpy as np
+import pytest
 
+from dgpbench.config import groups
+from dgpbench.datasets.scaling import Regression
+from dgpbench.experiments.items import load
 from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.early_stopping import StoppingRule, hold_out, stopping_rule
 
@@ -56,8 +60,6 @@ def test_a_short_run_that_recovers_is_not_stopped_by_its_beginning():
 
 
 def test_a_run_too_short_to_stop_holds_nothing_out():
-    from dgpbench.datasets.scaling import Regression
-
     train = Regression(np.zeros((20, 2)), np.zeros((20, 1)))
     assert stopping_rule(settings(250)) is None
     kept, held = hold_out(train, settings(250), seed=0)
@@ -66,9 +68,51 @@ def test_a_run_too_short_to_stop_holds_nothing_out():
 
 
 def test_held_out_rows_and_the_others_are_all_training_rows_once():
-    from dgpbench.datasets.scaling import Regression
-
     train = Regression(np.arange(40.0).reshape(20, 2), np.arange(20.0)[:, None])
     kept, held = hold_out(train, settings(2000), seed=3)
     assert sorted([*kept.Y[:, 0], *held.Y[:, 0]]) == list(range(20))
     assert len(held.Y) == 2
+
+
+# The paper's way and its code's ---------------------------------------------------------------------------------------
+
+
+def described(*overrides):
+    return resolve_overrides(["dataset=energy", *overrides])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "task", "stops"),
+    [
+        ("lindinger2020", "interpolation", True),
+        ("lindinger2020", "extrapolation", True),
+        ("lindinger2020_code", "interpolation", False),
+        ("lindinger2020_code", "extrapolation", True),
+    ],
+)
+def test_the_published_code_stops_early_in_the_extrapolation_study_alone(protocol, task, stops):
+    rows = Regression(np.zeros((50, 2)), np.zeros((50, 1)))
+    for method in ("mf", "star"):
+        training = described(f"protocol={protocol}", f"task={task}", f"method={method}").training
+        assert training.early_stopping is stops
+        assert (hold_out(rows, training, 0)[1] is not None) is stops
+    assert not described(f"protocol={protocol}", f"task={task}", "method=sgp").training.early_stopping
+
+
+def test_the_codes_way_is_another_run_and_differs_from_the_papers_in_nothing_else():
+    paper, code = (described(f"protocol={name}") for name in ("lindinger2020", "lindinger2020_code"))
+    assert code.directory != paper.directory
+    assert code.config_hash != paper.config_hash
+    own = {"protocol": "lindinger2020_code", "training": paper.config["training"] | {"early_stopping": False}}
+    assert code.config == paper.config | own
+
+
+def test_budget_and_command_line_win_over_what_a_protocol_says_of_a_task():
+    given = ("protocol=lindinger2020_code", "task=extrapolation", "method=mf")
+    assert not described(*given, "budget=laptop").training.early_stopping
+    assert not described(*given, "training.early_stopping=false").training.early_stopping
+
+
+@pytest.mark.parametrize("name", [name for name in groups.names("experiment") if name.startswith("lindinger2020")])
+def test_published_items_stop_as_the_paper_says(name):
+    assert load(name).protocol == "lindinger2020"

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from dgpbench.errors import Diverged
-from dgpbench.predictions import metrics
+from dgpbench.predictions import crps, metrics, points
 from dgpbench.predictions.metrics import METRICS
 from dgpbench.predictions.mixture import GaussianMixture
 
@@ -21,12 +21,17 @@ def mixture_of(S: int, N: int, seed: int = 0) -> GaussianMixture:
     return GaussianMixture(2 * generator.normal(size=(S, N, 1)), generator.uniform(0.05, 2, (S, N, 1)))
 
 
+def scored(name: str, mixture: GaussianMixture, Y: np.ndarray) -> float:
+    """One score of a mixture at targets [N, 1]."""
+    return METRICS[name].of(points.rows_of(mixture, Y))
+
+
 def targets(N: int) -> np.ndarray:
     return np.random.default_rng(99).normal(size=(N, 1))
 
 
 def test_the_registered_metrics_are_those_of_the_papers_with_units_and_directions():
-    assert list(METRICS) == [*NAMES, "sharpness"]
+    assert list(METRICS) == [*NAMES, "sharpness", "interval_score_90", "pinball"]
     assert {each.unit for each in METRICS.values()} == {"nats", "units of y", "share"}
     assert METRICS["tll"].direction == "higher"
     assert METRICS["crps"].direction == "lower"
@@ -42,13 +47,13 @@ def test_less_loss_is_better_whatever_the_direction():
 def test_tll_is_the_mean_log_of_the_mixture_density_and_not_of_its_moments():
     mixture = GaussianMixture(np.array([-5.0, 5.0]).reshape(2, 1, 1), np.full((2, 1, 1), 0.1))
     at_a_mode = np.log(0.5 * norm.pdf(5, 5, np.sqrt(0.1)))
-    assert metrics.tll(mixture, np.full((1, 1), 5.0)) == pytest.approx(at_a_mode, abs=1e-12)
-    assert metrics.nlpp(mixture, np.full((1, 1), 5.0)) == pytest.approx(-at_a_mode, abs=1e-12)
+    assert scored("tll", mixture, np.full((1, 1), 5.0)) == pytest.approx(at_a_mode, abs=1e-12)
+    assert scored("nlpp", mixture, np.full((1, 1), 5.0)) == pytest.approx(-at_a_mode, abs=1e-12)
 
 
 def test_rmse_is_that_of_the_mixture_mean():
     mixture, Y = mixture_of(4, 9), targets(9)
-    assert metrics.rmse(mixture, Y) == pytest.approx(np.sqrt(((mixture.means.mean(0) - Y) ** 2).mean()), abs=1e-14)
+    assert scored("rmse", mixture, Y) == pytest.approx(np.sqrt(((mixture.means.mean(0) - Y) ** 2).mean()), abs=1e-14)
 
 
 @pytest.mark.parametrize("components", [1, 2, 5])
@@ -57,28 +62,28 @@ def test_crps_is_the_integral_of_the_squared_difference_of_distribution_function
     cdf = lambda z: mixture.cdf(np.full((1, 1), z)).item()
     below = quad(lambda z: cdf(z) ** 2, -25, y, epsabs=1e-13, limit=400)[0]
     above = quad(lambda z: (1 - cdf(z)) ** 2, y, 25, epsabs=1e-13, limit=400)[0]
-    assert metrics.crps(mixture, np.full((1, 1), y)) == pytest.approx(below + above, abs=1e-10)
+    assert scored("crps", mixture, np.full((1, 1), y)) == pytest.approx(below + above, abs=1e-10)
 
 
 @pytest.mark.parametrize("components", [1, 3, 40])
 def test_crps_rows_agree_with_scoringrules(components):
     mixture, Y = mixture_of(components, 60), targets(60)
     expected = scoringrules.crps_mixnorm(Y[:, 0], mixture.means[..., 0].T, np.sqrt(mixture.variances[..., 0]).T)
-    np.testing.assert_allclose(metrics.crps_rows(mixture, Y)[:, 0], expected, atol=1e-12)
+    np.testing.assert_allclose(crps.crps_rows(mixture, Y)[:, 0], expected, atol=1e-12)
 
 
 def test_crps_in_chunks_is_crps_at_once(monkeypatch):
     mixture, Y = mixture_of(5, 23), targets(23)
-    at_once = metrics.crps_rows(mixture, Y)
-    monkeypatch.setattr(metrics, "PAIRS_AT_ONCE", 5 * 4)
-    np.testing.assert_array_equal(metrics.crps_rows(mixture, Y), at_once)
+    at_once = crps.crps_rows(mixture, Y)
+    monkeypatch.setattr(crps, "PAIRS_AT_ONCE", 5 * 4)
+    np.testing.assert_array_equal(crps.crps_rows(mixture, Y), at_once)
 
 
 def test_coverage_counts_targets_between_the_two_quantiles():
     mixture, Y = mixture_of(3, 400), targets(400)
     for name, p in (("coverage_50", 0.5), ("coverage_80", 0.8), ("coverage_90", 0.9), ("coverage_95", 0.95)):
         low, high = mixture.quantile([0.5 - p / 2, 0.5 + p / 2])
-        assert METRICS[name].function(mixture, Y) == pytest.approx(np.mean((low <= Y) & (high >= Y)), abs=1e-12)
+        assert scored(name, mixture, Y) == pytest.approx(np.mean((low <= Y) & (high >= Y)), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -87,25 +92,25 @@ def test_coverage_counts_targets_between_the_two_quantiles():
 def test_calibration_error_of_a_perfect_predictor_is_what_the_docstring_says(rows, repetitions, expected, tolerance):
     generator = np.random.default_rng(7)
     mixture = GaussianMixture(np.zeros((1, rows, 1)), np.ones((1, rows, 1)))
-    errors = [metrics.calibration_error(mixture, generator.normal(size=(rows, 1))) for _ in range(repetitions)]
+    errors = [scored("calibration_error", mixture, generator.normal(size=(rows, 1))) for _ in range(repetitions)]
     assert np.mean(errors) == pytest.approx(expected, abs=tolerance)
 
 
 def test_calibration_error_sees_variances_that_are_too_small():
     Y = np.random.default_rng(8).normal(size=(2000, 1))
     too_sure = GaussianMixture(np.zeros((1, 2000, 1)), np.full((1, 2000, 1), 0.1))
-    assert metrics.calibration_error(too_sure, Y) > 0.2
+    assert scored("calibration_error", too_sure, Y) > 0.2
 
 
 def test_sharpness_is_the_mean_standard_deviation_of_the_mixture():
     mixture = GaussianMixture(np.array([-2.0, 2.0]).reshape(2, 1, 1), np.full((2, 1, 1), 5.0))
-    assert metrics.sharpness(mixture, np.zeros((1, 1))) == pytest.approx(3.0, abs=1e-14)
+    assert scored("sharpness", mixture, np.zeros((1, 1))) == pytest.approx(3.0, abs=1e-14)
 
 
 def test_units_scale_each_score_as_declared():
     mixture, Y, scale = mixture_of(4, 200), targets(200), 8.0
-    before = metrics.scores(mixture, Y)
-    after = metrics.scores(mixture.shifted_scaled(3.0, scale), 3.0 + scale * Y)
+    before = metrics.scores(points.rows_of(mixture, Y))
+    after = metrics.scores(points.rows_of(mixture.shifted_scaled(3.0, scale), 3.0 + scale * Y))
     for name, each in METRICS.items():
         sign = -1 if name == "tll" else 1
         expected = {
@@ -117,7 +122,7 @@ def test_units_scale_each_score_as_declared():
 
 
 def test_scores_are_plain_floats_under_every_registered_name():
-    values = metrics.scores(mixture_of(2, 10), targets(10))
+    values = metrics.scores(points.rows_of(mixture_of(2, 10), targets(10)))
     assert list(values) == list(METRICS)
     assert all(type(value) is float for value in values.values())
 
@@ -127,13 +132,12 @@ def test_a_score_that_is_not_finite_raises_instead_of_entering_an_average(bad):
     Y = targets(10)
     Y[3] = bad
     with np.errstate(all="ignore"), pytest.raises(Diverged, match="tll ="):
-        metrics.scores(mixture_of(2, 10), Y)
+        metrics.scores(points.rows_of(mixture_of(2, 10), Y))
 
 
-@pytest.mark.parametrize("name", [*NAMES])
-def test_every_metric_refuses_targets_that_lack_their_last_axis(name):
+def test_targets_that_lack_their_last_axis_are_refused():
     with pytest.raises(ValueError, match="targets must have shape"):
-        METRICS[name].function(mixture_of(2, 10), targets(10)[:, 0])
+        points.rows_of(mixture_of(2, 10), targets(10)[:, 0])
 
 
 @pytest.mark.parametrize("features", [1, 13, 30])
@@ -141,14 +145,14 @@ def test_distance_is_to_the_nearest_training_row(features):
     generator = np.random.default_rng(0)
     X_test, X_train = generator.normal(size=(30, features)), generator.normal(size=(200, features))
     X_test[4] = X_train[17]
-    distances = metrics.nearest_distances(X_test, X_train)
+    distances = points.nearest_distances(X_test, X_train)
     np.testing.assert_allclose(distances, cdist(X_test, X_train).min(axis=1), atol=1e-10)
     assert distances[4] == 0
 
 
 def test_distances_beyond_the_affordable_are_not_a_number_at_evenly_spaced_rows():
     X_test, X_train = np.random.default_rng(0).normal(size=(2, 100, 3))
-    distances = metrics.nearest_distances(X_test, X_train, max_work=100 * 3 * 25)
+    distances = points.nearest_distances(X_test, X_train, max_work=100 * 3 * 25)
     np.testing.assert_array_equal(np.flatnonzero(np.isfinite(distances)), np.arange(0, 100, 4))
 
 

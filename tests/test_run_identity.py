@@ -71,6 +71,7 @@ BOOLEANS = {
     "method.whiten": "false",
     "method.marginalise": "false",
     "training.early_stopping": "false",
+    "training.trace_test": "true",
 }
 # A user's own table is known by the digest of what was read, which is in the directory's name.
 TABLE = {f"dataset.{key}" for key in ("path", "target", "separator", "drop")}

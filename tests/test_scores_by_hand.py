@@ -7,16 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import trapezoid
+from scipy.optimize import brentq
 from scipy.special import logsumexp
 from scipy.stats import kstest, norm
 
-from dgpbench.predictions import metrics
+from dgpbench.predictions import metrics, points
 from dgpbench.predictions.mixture import GaussianMixture
 
 # Two components for each of four rows; the targets are what each row was drawn to show.
 MEANS = np.array([[0.0, 1.0, -2.0, 10.0], [4.0, 1.0, 2.0, 10.0]])
 VARIANCES = np.array([[1.0, 4.0, 0.25, 9.0], [1.0, 1.0, 0.25, 1.0]])
 Y = np.array([2.0, 3.0, -2.5, 4.0])
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def mixture() -> GaussianMixture:
@@ -25,6 +27,11 @@ def mixture() -> GaussianMixture:
 
 def gaussian(N: int, mean: float = 0.0, variance: float = 1.0) -> GaussianMixture:
     return GaussianMixture(np.full((1, N, 1), mean), np.full((1, N, 1), variance))
+
+
+def scored(name: str, mixture: GaussianMixture, Y: np.ndarray) -> float:
+    """One score of a mixture at targets [N, 1]."""
+    return metrics.METRICS[name].of(points.rows_of(mixture, Y))
 
 
 @cache
@@ -36,6 +43,7 @@ def expected_scores() -> dict[str, float]:
     variance = (VARIANCES[0] + VARIANCES[1]) / 2 + ((MEANS[0] - MEANS[1]) / 2) ** 2
     inside = lambda p: sum(0.5 - p / 2 <= u <= 0.5 + p / 2 for u in pit) / 4
     levels = [step / 20 for step in range(1, 20)]
+    quantiles = [[quantile(n, p) for p in LEVELS] for n in range(4)]
     return {
         "tll": sum(math.log(each) for each in density) / 4,
         "nlpp": -sum(math.log(each) for each in density) / 4,
@@ -44,43 +52,67 @@ def expected_scores() -> dict[str, float]:
         **{f"coverage_{round(100 * p)}": inside(p) for p in (0.5, 0.8, 0.9, 0.95)},
         "calibration_error": sum(abs(inside(p) - p) for p in levels) / 19,
         "sharpness": sum(math.sqrt(each) for each in variance) / 4,
+        "interval_score_90": sum(_interval_score(y, *quantiles[n][::4]) for n, y in enumerate(Y)) / 4,
+        "pinball": sum(_pinball(y, quantiles[n]) for n, y in enumerate(Y)) / 4,
     }
 
 
+def quantile(n: int, p: float) -> float:
+    """The root of F(y) - p between bounds far outside row n's components."""
+    F = lambda y: 0.5 * sum(norm.cdf(y, MEANS[s, n], math.sqrt(VARIANCES[s, n])) for s in (0, 1))
+    return brentq(lambda y: F(y) - p, -50, 50, xtol=1e-13)
+
+
+def _interval_score(y: float, low: float, high: float) -> float:
+    """Its width, and beyond either end 2 / alpha = 20 times the distance to it."""
+    return high - low + (20 * (low - y) if y < low else 0) + (20 * (y - high) if y > high else 0)
+
+
+def _pinball(y: float, quantiles: list[float]) -> float:
+    """Of the five levels' losses: p for each unit that y lies above a quantile, 1 - p for each unit below."""
+    losses = [p * (y - q) if y >= q else (1 - p) * (q - y) for p, q in zip(LEVELS, quantiles, strict=True)]
+    return sum(losses) / 5
+
+
 def _crps() -> float:
+    return sum(_crps_of_row(n) for n in range(4)) / 4
+
+
+def _crps_of_row(n: int) -> float:
     """The integral of (F(z) - 1[z >= y])^2 over a fine grid that breaks at y, by the trapezium rule."""
-    rows = []
-    for n, y in enumerate(Y):
-        F = lambda z, n=n: 0.5 * sum(norm.cdf(z, MEANS[s, n], math.sqrt(VARIANCES[s, n])) for s in (0, 1))
-        below, above = np.linspace(y - 40, y, 200_001), np.linspace(y, y + 40, 200_001)
-        rows.append(trapezoid(F(below) ** 2, below) + trapezoid((1 - F(above)) ** 2, above))
-    return float(np.mean(rows))
+    y = Y[n]
+    F = lambda z: 0.5 * sum(norm.cdf(z, MEANS[s, n], math.sqrt(VARIANCES[s, n])) for s in (0, 1))
+    below, above = np.linspace(y - 40, y, 200_001), np.linspace(y, y + 40, 200_001)
+    return float(trapezoid(F(below) ** 2, below) + trapezoid((1 - F(above)) ** 2, above))
 
 
 @pytest.mark.parametrize("name", metrics.METRICS)
 def test_each_score_of_a_small_mixture_is_the_one_from_its_definition(name):
-    assert metrics.scores(mixture(), Y[:, None])[name] == pytest.approx(expected_scores()[name], rel=1e-7)
+    assert metrics.scores(points.rows_of(mixture(), Y[:, None]))[name] == pytest.approx(
+        expected_scores()[name], rel=1e-7
+    )
 
 
 def test_the_calibration_error_of_targets_at_the_median_is_one_half():
     # Every central interval holds them all: the mean over 0.05, ..., 0.95 of |1 - p| is exactly a half.
-    assert metrics.calibration_error(gaussian(7), np.zeros((7, 1))) == pytest.approx(0.5, abs=1e-14)
+    assert scored("calibration_error", gaussian(7), np.zeros((7, 1))) == pytest.approx(0.5, abs=1e-14)
 
 
 def test_the_calibration_error_of_targets_beyond_every_interval_is_one_half():
-    assert metrics.calibration_error(gaussian(7), np.full((7, 1), 5.0)) == pytest.approx(0.5, abs=1e-14)
+    assert scored("calibration_error", gaussian(7), np.full((7, 1), 5.0)) == pytest.approx(0.5, abs=1e-14)
 
 
 @pytest.mark.parametrize(("percent", "reach"), [(50, 0.6744898), (80, 1.2815516), (90, 1.6448536), (95, 1.9599640)])
 def test_a_target_just_inside_the_interval_is_covered_and_one_just_outside_is_not(percent, reach):
     Y = 3 + 2 * np.array([reach - 1e-6, reach + 1e-6, 1e-6 - reach, -1e-6 - reach, 0.0])[:, None]
-    covered = metrics.METRICS[f"coverage_{percent}"].function(gaussian(5, 3.0, 4.0), Y)
+    covered = scored(f"coverage_{percent}", gaussian(5, 3.0, 4.0), Y)
     assert covered == pytest.approx(3 / 5)
 
 
 @pytest.mark.parametrize(
     ("name", "score", "loss"),
     [("tll", -2.5, 2.5), ("nlpp", 2.5, 2.5), ("rmse", 3.0, 3.0), ("crps", 3.0, 3.0), ("sharpness", 0.2, 0.2),
+     ("interval_score_90", 4.0, 4.0), ("pinball", 0.3, 0.3),
      ("coverage_50", 0.45, 0.05), ("coverage_80", 0.9, 0.1), ("coverage_90", 0.8, 0.1), ("coverage_95", 1.0, 0.05),
      ("calibration_error", 0.1, 0.1)],
 )  # fmt: skip
@@ -133,7 +165,7 @@ def test_a_change_of_units_multiplies_variances_by_the_square():
 def test_a_line_of_points_says_what_the_mixture_says_of_that_row():
     X_test = np.array([[0.0, 0.0], [3.0, 4.0], [1.0, 1.0], [-2.0, 0.0]])
     X_train = np.array([[0.0, 0.0], [1.0, 2.0], [-2.0, 3.0]])
-    frame = metrics.points(mixture(), Y[:, None], X_test, X_train, np.array([40, 7, 19, 3]))
+    frame = points.points(points.rows_of(mixture(), Y[:, None]), X_test, X_train, np.array([40, 7, 19, 3]))
     components = norm(MEANS, np.sqrt(VARIANCES))
     expected = {
         "row": [40, 7, 19, 3],
@@ -142,11 +174,14 @@ def test_a_line_of_points_says_what_the_mixture_says_of_that_row():
         "variance": [1 + 4, 2.5, 0.25 + 4, 5.0],
         "log_density": np.log(components.pdf(Y).mean(axis=0)),
         "pit": components.cdf(Y).mean(axis=0),
+        "crps": [_crps_of_row(n) for n in range(4)],
+        **{f"q{round(100 * p):02d}": [quantile(n, p) for n in range(4)] for p in LEVELS},
         "distance": [0.0, math.sqrt(8), 1.0, 2.0],
     }
     assert list(frame) == list(expected)
     for name, column in expected.items():
-        np.testing.assert_allclose(frame[name], column, rtol=1e-12, err_msg=name)
+        rtol = 1e-8 if name == "crps" else 1e-12
+        np.testing.assert_allclose(frame[name], column, rtol=rtol, atol=1e-13, err_msg=name)
 
 
 def test_direct_comparisons_are_of_the_same_rows_and_a_tie_is_no_win():

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dgpbench.benchmarks.cases import Cell
+from dgpbench.benchmarks.cases import OURS, Cell
 from dgpbench.methods.settings import DeepSettings
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.training.settings import AdamSettings, LbfgsSettings, SamplerSettings
@@ -52,10 +52,15 @@ def _hours(choices: Mapping[str, str], bench: "pd.DataFrame") -> float:
     training = run.training.for_rows(rows)
     if isinstance(training, LbfgsSettings):
         return 0.0
-    iterations = float(training.max_iterations or 0)
-    if isinstance(training, SamplerSettings):  # collecting costs a sampler step, about a third of an iteration
-        iterations *= 1.0 + training.thinning * run.prediction.num_samples / 3.0
-    return iterations * _milliseconds(run, training, rows, features, bench) / 3.6e6
+    return iterations(run, training) * _milliseconds(run, training, rows, features, bench) / 3.6e6
+
+
+def iterations(run: Run, training: AdamSettings | SamplerSettings) -> float:
+    """Iterations, those that collect samples too: each costs a sampler step, about a third of an iteration."""
+    count = float(training.max_iterations or 0)
+    if isinstance(training, SamplerSettings):
+        count *= 1.0 + training.thinning * run.prediction.num_samples / 3.0
+    return count
 
 
 def _size(run: Run) -> tuple[int, int]:
@@ -67,16 +72,21 @@ def _size(run: Run) -> tuple[int, int]:
 def _milliseconds(
     run: Run, training: AdamSettings | SamplerSettings, rows: int, features: int, bench: "pd.DataFrame"
 ) -> float:
-    from dgpbench.benchmarks.floors import flops
-
-    name, method = run.card.name, run.method.for_inputs(features)
-    assert isinstance(method, DeepSettings)
-    B, R = min(training.batch_size, rows), training.num_samples if isinstance(training, AdamSettings) else 1
-    L, M, tau = method.num_layers, method.num_inducing, method.width
-    assert isinstance(tau, int), "for_inputs comes first"
-    cell = Cell("dgpbench", name, "", "", M, L, tau, B, R, "float64", 1)
+    name = run.card.name
     timed = bench[bench["method"] == PRECEDENTS.get(name, name.split("_")[0] if name.startswith("sod") else name)]
     if timed.empty:
         return float("nan")
     first = timed.iloc[0]
-    return float(first["cpu_floor_ratio"] * flops(cell, run, features) / 1e6 / first["gemm_gflops"])
+    return float(first["cpu_floor_ratio"] * step_flops(run, training, rows, features) / 1e6 / first["gemm_gflops"])
+
+
+def step_flops(run: Run, training: AdamSettings | SamplerSettings, rows: int, features: int) -> float:
+    """Unavoidable flops of one of a run's iterations; NaN for a family that is not counted."""
+    from dgpbench.benchmarks.floors import flops
+
+    method = run.method.for_inputs(features)
+    assert isinstance(method, DeepSettings)
+    B, R = min(training.batch_size, rows), training.paths if isinstance(training, AdamSettings) else 1
+    L, M, tau = method.num_layers, method.num_inducing, method.width
+    assert isinstance(tau, int), "for_inputs comes first"
+    return flops(Cell(OURS, run.card.name, "", "", M, L, tau, B, R, run.precision, 1), run, features)

@@ -1,7 +1,9 @@
 """Doubly stochastic variational inference as other packages have it, for ``bench peers``: mean field at the same sizes.
 
-Each is its package's own layers, bound and Adam, a step compiled where the package offers it. They are the extra
-``peers`` and are imported in a worker's process alone.
+Each is its package's own layers, bound and Adam, the fastest way that its documentation offers: a step compiled where
+it can be, the R paths drawn after the first layer, which is then computed for B rows and not for R B. The objective of
+each is -ELBO / N, with the mean over R paths of B rows in its first term, as ours (docs/methods.md, "Training"). They
+are the extra ``peers`` and are imported in a worker's process alone.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,7 @@ LEARNING_RATE = 0.005
 
 
 def gpflux(cell: Cell, data: Regression, turns: Callable) -> None:
-    """GPflux: ``GPLayer``s with whitened mean-field q, R paths as R copies of each row, one ``tf.function`` a step."""
+    """GPflux: ``GPLayer``s with whitened mean-field q, one ``tf.function`` a step."""
     from dgpbench.system import tf_session
 
     tf_session.start(cell.threads, cell.precision)
@@ -30,10 +32,8 @@ def gpflux(cell: Cell, data: Regression, turns: Callable) -> None:
 
     @tf.function
     def step(rows):
-        # The likelihood layer takes means over rows: R copies of each give the mean over paths.
-        x, y = tf.repeat(tf.gather(X, rows), cell.R, axis=0), tf.repeat(tf.gather(Y, rows), cell.R, axis=0)
         with tf.GradientTape() as tape:
-            model((x, y), training=True)
+            model((tf.gather(X, rows), tf.gather(Y, rows)), training=True)
             loss = tf.add_n(model.losses)
         variables = model.trainable_variables
         optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
@@ -43,6 +43,11 @@ def gpflux(cell: Cell, data: Regression, turns: Callable) -> None:
 
 
 def _gpflux_model(cell: Cell, data: Regression):
+    """A Keras model whose losses add up to -ELBO / N.
+
+    The first layer's ``num_samples`` gives its output the shape [R, B, tau]; the layers above and the likelihood, which
+    takes the mean, compute on every path.
+    """
     import gpflow
     import gpflux
     import numpy as np
@@ -62,13 +67,26 @@ def _gpflux_model(cell: Cell, data: Regression):
         )
         mean = gpflow.functions.Zero() if last else gpflow.functions.Linear(np.eye(dim, width), np.zeros(width))
         gpflow.set_trainable(mean, False)
-        layers.append(gpflux.layers.GPLayer(kernel, inducing, num_data=N, mean_function=mean, num_latent_gps=width))
+        layers.append(
+            gpflux.layers.GPLayer(
+                kernel,
+                inducing,
+                num_data=N,
+                mean_function=mean,
+                num_samples=cell.R if index == 0 else None,
+                num_latent_gps=width,
+            )
+        )
     likelihood = gpflux.layers.LikelihoodLayer(gpflow.likelihoods.Gaussian(0.01))
     return gpflux.models.DeepGP(layers, likelihood, num_data=N, default_model_class=tf_keras.Model).as_training_model()
 
 
 def gpytorch(cell: Cell, data: Regression, turns: Callable) -> None:
-    """GPyTorch: ``DeepGPLayer``s with Cholesky q, ``num_likelihood_samples`` paths, as its own example trains them."""
+    """GPyTorch: ``DeepGPLayer``s with Cholesky q, as its own example trains them, without its checks of the data.
+
+    ``num_likelihood_samples`` paths are drawn from the first layer's output, and in training its strategy computes
+    variances alone.
+    """
     import gpytorch as library
     import torch
 
@@ -76,11 +94,11 @@ def gpytorch(cell: Cell, data: Regression, turns: Callable) -> None:
     torch.set_default_dtype(torch.float64 if cell.precision == "float64" else torch.float32)
     model, likelihood = _gpytorch_model(cell, data.X.shape[1])
     bound = library.mlls.DeepApproximateMLL(library.mlls.VariationalELBO(likelihood, model, len(data.X)))
-    optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=LEARNING_RATE)
+    optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=LEARNING_RATE, fused=True)
     X, y = torch.as_tensor(data.X), torch.as_tensor(data.Y[:, 0])
 
     def step(rows) -> float:
-        with library.settings.num_likelihood_samples(cell.R):
+        with library.settings.num_likelihood_samples(cell.R), library.settings.debug(False):
             optimiser.zero_grad()
             loss = -bound(model(X[rows]), y[rows])
             loss.backward()
@@ -153,5 +171,8 @@ def installed() -> list[str]:
     """
     found = [name for name in PEERS if find_spec(name) is not None]
     if not found:
-        raise Refused("neither GPflux nor GPyTorch is installed; `pip install dgpbench[peers]` brings both (gigabytes)")
+        raise Refused(
+            "neither GPflux nor GPyTorch is installed; in a checkout, `pip install --constraint constraints.txt "
+            "'.[peers]'` brings both (gigabytes)"
+        )
     return found

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from dgpbench.benchmarks.cases import Cell
@@ -28,6 +29,19 @@ def product_rate(cell: Cell) -> Callable[[], float]:
 
     multiply()
     return lambda: measured_rate(lambda: multiply().numpy(), cell.threads)
+
+
+@cache
+def numpy_rate(precision: str) -> float:
+    """GFLOP/s of the same product by NumPy on one thread, which needs no TensorFlow."""
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    M, K, N = PRODUCT
+    kind: Any = np.float64 if precision == "float64" else np.float32
+    left, right = np.ones([M, K], kind), np.ones([K, N], kind)
+    with threadpool_limits(1):
+        return measured_rate(lambda: [left @ right for _ in range(PRODUCTS)], threads=1)
 
 
 def measured_rate(multiply: Callable[[], Any], threads: int) -> float:

@@ -15,7 +15,7 @@ from dgpbench.benchmarks.turns import Finished, Turns, own_standard_output
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
 from dgpbench.runs.resolve import Run
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.log import Predict, TrainingLog
 
 
 @dataclass
@@ -24,7 +24,14 @@ class TurnsLog(TrainingLog):
 
     turn: Callable[[int, float], None] = field(default=lambda iteration, excluded: None)
 
-    def record(self, iteration: int, elbo: float, validation_tll: float | None, max_iterations: int) -> None:
+    def record(
+        self,
+        iteration: int,
+        elbo: float,
+        validation_tll: float | None,
+        max_iterations: int,
+        predict: Predict | None = None,
+    ) -> None:
         """A block of steps has ended."""
         self.turn(iteration, self.tracing_seconds)
 

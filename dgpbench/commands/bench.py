@@ -1,17 +1,16 @@
 """``dgpbench bench``: what a gradient step costs."""
 
-import sys
 from argparse import Namespace
 from dataclasses import replace
 
 from dgpbench.benchmarks import cases, peers, steps
-from dgpbench.commands.output import write_output
+from dgpbench.commands.output import say, write_output
 
 
 def bench(options: Namespace) -> int:
     """Time the cells, write the table; 1 where a cell could not be timed."""
     plan = _beside_peers(options.overrides) if options.action == "peers" else cases.parse(options.overrides)
-    frame = steps.measure(plan, _say)
+    frame = steps.measure(plan, say)
     write_output(frame.to_csv(index=False, float_format="%.6g"), options.output)
     return int(frame["problem"].notna().any())
 
@@ -22,7 +21,3 @@ def _beside_peers(overrides: list[str]) -> cases.Plan:
     plan = cases.parse(overrides, methods=["mf"])
     beside = [replace(cell, code=code) for cell in plan.cells for code in codes]
     return replace(plan, cells=beside)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

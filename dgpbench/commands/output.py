@@ -1,5 +1,6 @@
-"""Where a command's text goes: to standard output, or to a file that is whole or not there."""
+"""Where a command's text goes: to standard output or error, or to a file that is whole or not there."""
 
+import sys
 from pathlib import Path
 
 from dgpbench.system.files import replacing
@@ -17,3 +18,12 @@ def write_output(text: str, output: str | None) -> None:
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
     print(f"written: {path}")
+
+
+def say(text: str) -> None:
+    """A line on standard error, for whoever is watching."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def say_nothing(text: str) -> None:
+    """For nobody."""

@@ -1,17 +1,19 @@
 """``dgpbench reproduce``: run what is missing of an item, then render it."""
 
-import sys
 from argparse import Namespace
 from pathlib import Path
 
 from dgpbench.commands.figure import default_path, draw
+from dgpbench.commands.output import say
 from dgpbench.commands.run import with_picture
 from dgpbench.errors import Refused
-from dgpbench.experiments import engine, plan, slurm
-from dgpbench.experiments import reproduce as reproducing
+from dgpbench.experiments import engine, slurm
 from dgpbench.experiments.items import Item, load
-from dgpbench.report import compare, published, tables
+from dgpbench.experiments.plan import BLOCKED, BROKEN, CONFLICT, MISSING, count, plan_of
+from dgpbench.experiments.reproduce import complete, runs_of, say_blocked
+from dgpbench.report import published, tables
 from dgpbench.report.collect import collect
+from dgpbench.report.compare import comparison
 from dgpbench.runs import outcomes
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run
@@ -26,13 +28,11 @@ def reproduce(options: Namespace) -> int:
         return _on_cluster(item, options)
     if options.wait or options.launcher:
         raise Refused("--wait and --launcher belong to --engine slurm; without it the runs are carried out here")
-    done = reproducing.reproduce(
-        item, retry_failed=options.retry_failed, workers=options.workers, say=_say, report=_report
-    )
+    done = complete(item, retry_failed=options.retry_failed, workers=options.workers, say=say, report=_report)
     if done.ended:
-        _say(f"{len(done.ended)} runs: {outcomes.summary(done.ended)}")
+        say(f"{len(done.ended)} runs: {outcomes.summary(done.ended)}")
     if done.kept_failures:
-        _say(f"{done.kept_failures} earlier runs failed and were left alone; --retry-failed runs them again")
+        say(f"{done.kept_failures} earlier runs failed and were left alone; --retry-failed runs them again")
     _render(item, options)
     return done.exit_code()
 
@@ -40,15 +40,16 @@ def reproduce(options: Namespace) -> int:
 def _on_cluster(item: Item, options: Namespace) -> int:
     """Submit what neither records nor queued jobs have, then render what there is; 1 where runs failed or conflict."""
     launcher = slurm.read_launcher(options.launcher)
-    wanted = (plan.MISSING, plan.BROKEN) if options.retry_failed else (plan.MISSING,)
-    todo = [each for each in plan.plan(item) if each.state in wanted]
+    wanted = (MISSING, BROKEN, BLOCKED) if options.retry_failed else (MISSING,)
+    runs = plan_of(item)
+    todo = [each for each in runs if each.state in wanted]
+    say_blocked([] if options.retry_failed else runs, say)
     if todo:
-        runs = reproducing.runs_of(todo, item)
-        slurm.carry_out(runs, launcher, item.results_dir, _say, waiting=options.wait)
-    counts = plan.count(plan.plan(item))
-    _say(f"{item.name}: " + ", ".join(f"{number} {state}" for state, number in counts.items() if number))
+        slurm.carry_out(runs_of(todo, item), launcher, item.results_dir, say, waiting=options.wait)
+    counts = count(plan_of(item))
+    say(f"{item.name}: " + ", ".join(f"{number} {state}" for state, number in counts.items() if number))
     _render(item, options)
-    return int(counts[plan.BROKEN] + counts[plan.CONFLICT] > 0)
+    return int(counts[BROKEN] + counts[CONFLICT] > 0)
 
 
 def _report(total: int) -> engine.Report:
@@ -61,10 +62,6 @@ def _report(total: int) -> engine.Report:
     return report
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def _render(item: Item, options: Namespace) -> None:
     """The item's table and the share that agrees with the paper, and its picture."""
     if item.blocks:
@@ -73,7 +70,7 @@ def _render(item: Item, options: Namespace) -> None:
         try:
             draw(item, collect(item.results_dir), Path(default_path(item, "png")))
         except Refused as refusal:  # an item whose runs all failed has no picture; the runs' exit code stands
-            _say(f"dgpbench: {refusal}")
+            say(f"dgpbench: {refusal}")
 
 
 def _print_table(item: Item, options: Namespace) -> None:
@@ -81,5 +78,5 @@ def _print_table(item: Item, options: Namespace) -> None:
     print(tables.render(tables.table(options.item, options.overrides, frame), "md"), end="")
     if published.of_item(options.item):
         print("\nBeside the published numbers (dgpbench compare):")
-        for share in compare.compare(options.item, options.overrides, frame).shares():
+        for share in comparison(options.item, options.overrides, frame).shares():
             print(f"- {share.text}")

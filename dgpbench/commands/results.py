@@ -5,12 +5,15 @@ from argparse import Namespace
 from pathlib import Path
 
 from dgpbench.errors import Refused
-from dgpbench.runs import store
+from dgpbench.runs import rescoring, store
 from dgpbench.system import files
 
 
 def results(options: Namespace) -> int:
-    """Name every damaged run, and move it away where that is asked for; exit code 1 where there was one."""
+    """Name every damaged run, and move it away where that is asked for; exit code 1 where there was one.
+
+    With ``--rescore`` also name every record whose scores are not those of its points: exit code 1 too.
+    """
     folder = Path(options.results_dir)
     if not folder.is_dir():
         raise Refused(f"{folder} is not a folder; name the one that holds runs/")
@@ -23,7 +26,18 @@ def results(options: Namespace) -> int:
             if options.quarantine:
                 print(f"moved to {_quarantine(folder, path.parent)}")
     print(f"{number} records, {damaged} damaged")
-    return int(damaged > 0)
+    agreed = _rescored(folder) if options.rescore else True
+    return int(damaged > 0 or not agreed)
+
+
+def _rescored(folder: Path) -> bool:
+    """Name every record whose scores are not those of its points; whether there was none."""
+    found = []
+    for one in rescoring.rescore_all(folder):
+        found.append(one)
+        print("".join(f"{problem}\n" for problem in one.problems), end="")
+    print("\n".join(rescoring.summary(found)))
+    return not any(one.problems for one in found)
 
 
 def _quarantine(folder: Path, run: Path) -> Path:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dgpbench.commands.output import say, say_nothing
 from dgpbench.config import groups
 from dgpbench.config.overrides import split_arguments
 from dgpbench.errors import Refused
@@ -48,10 +49,10 @@ def task(cfg: Any) -> None:
 
 
 def _carry_out(run: Run) -> Outcome:
-    """One run and its picture; says how it ended."""
+    """One run and its picture; says what it will take and how it ended."""
     from dgpbench.runs.run import execute
 
-    outcome = with_picture(run, execute(run))
+    outcome = with_picture(run, execute(run, say if run.limits.progress else say_nothing))
     stream = sys.stdout if outcome.status in ("done", "skipped") else sys.stderr
     print(outcome.message, file=stream, flush=True)
     return outcome

@@ -1,15 +1,35 @@
 """``dgpbench validate``: would ``run`` take this? Nothing is run or downloaded, and TensorFlow is not imported."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from dgpbench.config.overrides import split_arguments
+from dgpbench.config.overrides import expand, parse, split_arguments
+from dgpbench.runs import start, summary
 from dgpbench.runs.resolve import Run
+from dgpbench.runs.run import is_done
 from dgpbench.runs.validation import check_overrides
 
 if TYPE_CHECKING:
     from dgpbench.datasets.table import Table
+
+HELP = """dgpbench validate [GROUP=NAME ...] [SETTING=VALUE ...] [--multirun]
+
+Check what `run` would be given, its data too, and say what it would take; run nothing.
+A time is that of finished runs that differ in split or seed alone. Where there are none it is a lower bound:
+the products that training cannot leave out, counted, at the rate of this machine's products."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of one run's data: rows that train and test, features that vary, and the table in words."""
+
+    num_rows: int
+    num_test_rows: int
+    num_features: int
+    words: str
 
 
 def validate(arguments: Sequence[str]) -> int:
@@ -18,39 +38,44 @@ def validate(arguments: Sequence[str]) -> int:
     :raises Refused: as ``run`` would, with one sentence
     """
     if {"--help", "-h"} & set(arguments):
-        print(
-            "dgpbench validate [GROUP=NAME ...] [SETTING=VALUE ...]: check what `run` would be given, and run nothing"
-        )
+        print(HELP)
         return 0
     flags, overrides = split_arguments(arguments)
     runs = check_overrides(overrides, multirun=bool({"--multirun", "-m"} & set(flags)))
-    absent = _check_data(runs)
-    print("valid: `dgpbench run` takes it")
-    if absent:
-        print(f"not looked into, since it is not downloaded yet: {', '.join(absent)} (dgpbench data fetch)")
+    said = list(dict.fromkeys(_look_into(runs)))
+    number = prod(len(expand(override)) for override in parse(overrides))
+    print("valid: `dgpbench run` takes it" + (f"; {number} runs, each value looked at once" if number > 1 else ""))
+    print("\n".join(said))
     return 0
 
 
-def _check_data(runs: list[Run]) -> list[str]:
-    """Read each table once and split it as each run would; the names of those that would have to be downloaded.
+def _look_into(runs: list[Run]) -> Iterator[str]:
+    """What there is to say of each run; each table is read once.
 
-    :raises Refused: for data that a run would refuse
+    :raises Refused: for data, a record in the way or a start that a run would refuse
     """
-    from dgpbench.runs.problem import prepare
-
     tables: dict[str, Table | None] = {}
-    absent: dict[str, None] = {}
     for run in runs:
         key = json.dumps(run.dataset, default=str)
         if key not in tables:
             tables[key] = _at_hand(run.dataset)
         table = tables[key]
-        if table is None:
-            absent[run.dataset_name] = None
-            _check_declared(run)
-        else:
-            prepare(run, table)
-    return list(absent)
+        yield from _outlook(run if table is None else run.filed_under(table.name), table)
+
+
+def _outlook(run: Run, table: "Table | None") -> list[str]:
+    """What a run would do: its data, its iterations and its time; a table that is not here has its file's size."""
+    from dgpbench.benchmarks.forecast import forecast
+
+    if is_done(run):
+        return [f"{run.directory} is done already, so nothing would be run"]
+    sizes = _declared(run) if table is None else _read(run, table)
+    if run.init_from is not None:
+        start.parameters(run.init_from, run.limits.results_dir)
+    return [
+        f"{sizes.words}; {sizes.num_rows:,} train and {sizes.num_test_rows:,} test",
+        f"{summary.of_start(run, sizes.num_rows)}\n  {forecast(run, sizes.num_rows, sizes.num_features)}",
+    ]
 
 
 def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
@@ -63,7 +88,17 @@ def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
     return registry.load(spec)
 
 
-def _check_declared(run: Run) -> None:
+def _read(run: Run, table: "Table") -> Sizes:
+    """The sizes of a table's parts, posed as the run would pose them."""
+    from dgpbench.runs.problem import prepare
+
+    problem = prepare(run, table)
+    features = problem.train.X.shape[1]
+    words = f"{table.name}: {table.num_rows:,} rows, {features} features, target {table.target_name}"
+    return Sizes(len(problem.train.X), len(problem.test.X), features, words)
+
+
+def _declared(run: Run) -> Sizes:
     """Split a table of the size that the data set's file declares: the sizes of the parts follow from it."""
     import numpy as np
 
@@ -77,3 +112,5 @@ def _check_declared(run: Run) -> None:
     known = {**spec, "digest_xy_ordered": table.digest_xy_ordered}  # published splits need no more than the size here
     split = make_split(table, run.task, run.split, known)
     check_sizes(run, len(split.train), spec["d"], len(split.test))
+    words = f"{spec['name']}: {spec['n']:,} rows, {spec['d']} features, not downloaded yet (dgpbench data fetch)"
+    return Sizes(len(split.train), len(split.test), spec["d"], words)

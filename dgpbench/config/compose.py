@@ -39,28 +39,43 @@ class Composed:
 
 
 def compose(overrides: Iterable[str] = ()) -> Composed:
-    """The configuration of one run, from any folder; Hydra composes once for each set of choices in a process.
+    """The configuration of one run, from any folder; each set of choices is composed once in a process.
 
     :raises Refused: for choices that Hydra cannot compose, or a key that they do not have
     """
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
     parsed = parse(overrides)
-    chosen = {each.key_or_group: each.value() for each in parsed if each.key_or_group in groups.GROUPS}
-    cfg = _with_choices(chosen)
-    usual = _plain(cfg)
+    chosen = {each.key_or_group: str(each.value()) for each in parsed if each.key_or_group in groups.GROUPS}
+    usual = values = _usual(tuple(sorted(chosen.items())))
     settings = [each for each in parsed if each.key_or_group not in groups.GROUPS]
     for override in settings:
-        _check_key(cfg, override.key_or_group)
-        try:
-            OmegaConf.update(cfg, override.key_or_group, override.value(), merge=False)
-        except OmegaConfBaseException as problem:
-            raise Refused(f"{override.input_line} cannot be set: {str(problem).splitlines()[0]}") from None
-    return Composed(_plain(cfg) if settings else usual, usual)
+        _check_key(usual, override.key_or_group)
+        values = _with_value(values, override)
+    if any(mark in override.input_line for override in settings for mark in ("${", "???")):  # OmegaConf's own
+        values = _with_interpolations(values)
+    return Composed(values, usual)
 
 
-def _check_key(cfg: Any, key: str) -> None:
+def _with_value(values: Mapping[str, Any], override: Any) -> Mapping[str, Any]:
+    """A copy with another value in one place."""
+    *path, last = override.key_or_group.split(".")
+    copied = within = dict(values)
+    for name in path:
+        if not isinstance(within.get(name), Mapping):
+            raise Refused(f"{override.input_line} cannot be set: {name} holds a value, not settings")
+        within[name] = dict(within[name])
+        within = within[name]
+    within[last] = override.value()
+    return copied
+
+
+def _with_interpolations(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With those resolved that a user typed."""
+    from omegaconf import OmegaConf
+
+    return _plain(OmegaConf.create(dict(values)))
+
+
+def _check_key(cfg: Mapping[str, Any], key: str) -> None:
     """Refuse a key of another method, data set or task."""
     section, _, name = key.partition(".")
     if name in (*FACTS, "kind") and section in cfg:
@@ -86,19 +101,20 @@ def _plain(cfg: Any) -> dict[str, Any]:
         raise Refused(str(problem).splitlines()[0]) from None
 
 
-def _with_choices(chosen: Mapping[str, Any]) -> Any:
-    """A copy of the composition of some choices; the file of a data set needs no composing."""
+@cache
+def _usual(chosen: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
+    """What some choices give, as plain data that nobody changes; the file of a data set needs no composing."""
     from omegaconf import OmegaConf
 
-    for group, name in chosen.items():
+    for group, name in chosen:
         if name not in groups.names(group):
-            raise groups.unknown(group, str(name))
-    others = tuple(sorted((group, str(name)) for group, name in chosen.items() if group != "dataset"))
-    cfg = deepcopy(_by_hydra(others))
-    if "dataset" in chosen:
-        OmegaConf.set_struct(cfg, False)
-        cfg.dataset = groups.describe("dataset", chosen["dataset"])
-    return cfg
+            raise groups.unknown(group, name)
+    cfg = deepcopy(_by_hydra(tuple((group, name) for group, name in chosen if group != "dataset")))
+    for group, name in chosen:
+        if group == "dataset":
+            OmegaConf.set_struct(cfg, False)
+            cfg.dataset = groups.describe(group, name)
+    return _plain(cfg)
 
 
 @cache
@@ -128,11 +144,12 @@ def register_resolvers() -> None:
 
 
 def _published(key: str, default: Any, *, _root_: Any) -> Any:
-    """The budget's value, else the protocol's for this data set, for this method, for all, else the default."""
+    """The budget's value, else the protocol's for this data set, method or task, or for all, else the default."""
     protocol = _root_.protocol
     on_data = (protocol.get("datasets") or {}).get(_root_.dataset.get("name")) or {}
     own = (protocol.get("methods") or {}).get(_root_.method.name) or {}
-    for source in (_root_.budget.settings, on_data, own, protocol.settings):
+    in_task = (protocol.get("tasks") or {}).get(_root_.task.name) or {}
+    for source in (_root_.budget.settings, on_data, own, in_task, protocol.settings):
         if key in source:
             return source[key]
     return default

@@ -1,5 +1,6 @@
 """The grammar of overrides, ``key=value``, which is Hydra's: parsing, and expanding sweeps."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -50,6 +51,13 @@ def _parse(text: str) -> Any:
             f"{text!r} is not an override of the form key=value; a value that holds commas, '=', brackets or spaces "
             "needs quotes inside the shell's, as in 'dataset.path=\"my,file.csv\"'"
         ) from None
+
+
+def argument(key: str, value: str) -> str:
+    """``key=value`` as the grammar takes it: a text of more than a word is quoted, a list or mapping is not."""
+    plain = re.fullmatch(r"[\w.+/ -]*|[\[{].*", value, re.DOTALL)
+    escaped = value.replace('"', '\\"')
+    return f"{key}={value}" if plain else f'{key}="{escaped}"'
 
 
 def values(override: Any) -> list[Any]:

@@ -1,16 +1,15 @@
-"""The cache directory and the user's mirror, and what it takes to write a file whole or not at all."""
+"""The cache directory and the user's mirror."""
 
-import errno
 import os
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from dgpbench.errors import Refused
+from dgpbench.system.files import refusing_unwritable, replacing
 
 CACHE_VARIABLE = "DGPBENCH_CACHE"
 MIRROR_VARIABLE = "DGPBENCH_MIRROR"
+ANOTHER_CACHE = f"set {CACHE_VARIABLE} to another folder"
 
 
 def cache_directory() -> Path:
@@ -32,42 +31,16 @@ def mirror() -> str | None:
     return str(Path(chosen).expanduser().absolute())
 
 
-@contextmanager
-def writing(target: Path) -> Iterator[Path]:
-    """A temporary path beside the target that takes its place when the block ends well and vanishes when it does not.
+def writing(target: Path) -> AbstractContextManager[Path]:
+    """A path beside a file of the cache for what takes its place when the block ends well.
 
     :raises Refused: when the disk is full or the cache may not be written
     """
-    partial = target.with_name(f".partial-{uuid.uuid4().hex}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        partial.replace(target)
-    except OSError as error:
-        _refuse_what_the_user_can_mend(target, error)
-        raise
-    finally:
-        with suppress(OSError):  # never in place of the error that led here
-            partial.unlink(missing_ok=True)
+    return replacing(target, ANOTHER_CACHE)
 
 
 def remove(path: Path) -> None:
     """Remove a file if it lies in the cache; a file of the user's is never touched."""
     if path.is_relative_to(cache_directory()):
-        try:
+        with refusing_unwritable(path, ANOTHER_CACHE):
             path.unlink(missing_ok=True)
-        except OSError as error:
-            _refuse_what_the_user_can_mend(path, error)
-            raise
-
-
-def _refuse_what_the_user_can_mend(path: Path, error: OSError) -> None:
-    # requests' exceptions are OSErrors too, without such a number.
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        raise Refused(
-            f"the disk is full while writing {path}: make room, or set {CACHE_VARIABLE} to a folder with room"
-        ) from error
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-        raise Refused(
-            f"{path} cannot be written ({error.strerror}): set {CACHE_VARIABLE} to a folder that can be"
-        ) from error

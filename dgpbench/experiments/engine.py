@@ -1,18 +1,26 @@
 """Carries out a list of runs: in this process one after the other, or in several workers of one thread each.
 
-A run ends as an ``Outcome`` and never raises. What memory a run does not free ends with its worker, after ``MAX_TASKS``
-runs; a worker that is killed costs the run it had, and no other.
+A run ends as an ``Outcome`` and never raises; one that starts from another waits until that one is done. What memory a
+run does not free ends with its worker, after ``MAX_TASKS`` runs; a worker that is killed costs the run it had, with
+those that start from it, and no other.
 """
 
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
+from dgpbench.experiments.starts import blocked, chains, waiting
 from dgpbench.runs import timeout_process
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run
 from dgpbench.system import interrupts, watchdog
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 MAX_TASKS = 20
 STEP_SECONDS = 30.0  # that a worker may take to reach the end of its step
@@ -46,13 +54,14 @@ def _in_worker(run: Run) -> Outcome:
 
 
 def _here(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
-    for run in runs:
-        yield run, one_run(run)
+    ended: dict[Path, Outcome] = {}
+    for run in (run for chain in chains(runs) for run in chain):
+        ended[run.directory] = blocked(run, ended) or one_run(run)
+        yield run, ended[run.directory]
 
 
 def _in_workers(runs: Sequence[Run], workers: int) -> Iterator[tuple[Run, Outcome]]:
     """Runs in a pool; processes are spawned, since a forked TensorFlow does not work."""
-    from concurrent.futures import Future, as_completed
     from multiprocessing import active_children, get_context
 
     from pebble import ProcessPool
@@ -60,16 +69,39 @@ def _in_workers(runs: Sequence[Run], workers: int) -> Iterator[tuple[Run, Outcom
     others = set(active_children())
     pool = ProcessPool(max_workers=workers, max_tasks=MAX_TASKS, context=get_context("spawn"))
     try:
-        futures: dict[Future, Run] = {
-            pool.schedule(_in_worker, args=(run.quietly(),), timeout=_limit(run)): run for run in runs
-        }
-        for future in as_completed(futures):
-            yield futures[future], _outcome(future)
+        yield from _as_they_end(runs, lambda run: pool.schedule(_in_worker, (run.quietly(),), timeout=_limit(run)))
         pool.close()
     finally:
         pool.stop()
         _end_workers(others)
         pool.join()
+
+
+def _as_they_end(runs: Sequence[Run], schedule: Callable[[Run], "Future"]) -> Iterator[tuple[Run, Outcome]]:
+    """Schedule every run that waits for no other, and behind each that is done those that start from it."""
+    ready, after = waiting(runs)
+    ended: SimpleQueue[Future] = SimpleQueue()
+    running: dict[Future, Run] = {}
+
+    def begin(run: Run) -> None:
+        future = schedule(run)
+        running[future] = run
+        future.add_done_callback(ended.put)
+
+    def settle(run: Run, outcome: Outcome) -> Iterator[tuple[Run, Outcome]]:
+        yield run, outcome
+        for each in after.get(run.directory, ()):
+            stopped = blocked(each, {run.directory: outcome})
+            if stopped is None:
+                begin(each)
+            else:
+                yield from settle(each, stopped)
+
+    for run in ready:
+        begin(run)
+    while running:
+        future = ended.get()
+        yield from settle(running.pop(future), _outcome(future))
 
 
 def _limit(run: Run) -> float | None:
@@ -88,7 +120,7 @@ def _end_workers(others: set) -> None:
         worker.join(STEP_SECONDS)
 
 
-def _outcome(future) -> Outcome:
+def _outcome(future: "Future") -> Outcome:
     """What a worker sent back, or how it died."""
     from pebble import ProcessExpired
 

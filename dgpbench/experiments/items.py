@@ -1,8 +1,9 @@
 """What the papers show: one file of conf/experiment/ for each table or figure, narrowed by overrides.
 
 An item is a list of sub-sweeps, since few tables are a single product (sghmc has one to three layers where star
-has two and three), and of blocks to render. Overrides have Hydra's grammar: those that an item sweeps narrow it, the
-budget, the protocol and the seed are replaced, and any other setting is changed in every run.
+has two and three), each of which may start from the runs of another (``starts_from``), and of blocks to render.
+Overrides have Hydra's grammar: those that an item sweeps narrow it, the budget, the protocol and the seed are replaced,
+and any other setting is changed in every run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,10 +27,17 @@ Values = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Sweep:
-    """One product of overrides: key -> values, as texts; ``series`` names its runs where the method's name does not."""
+    """One product of overrides: key -> values, as texts.
+
+    :param series: the name of its runs where the method's name does not do
+    :param start: the series that its runs start from, each from the one of its own data set, depth, split and seed
+    :param scheduled: counts of steps among its keys, which a budget shortens as it does the protocol's
+    """
 
     values: Values
     series: str | None = None
+    start: "Sweep | None" = None
+    scheduled: tuple[str, ...] = ()
 
     def settings(self) -> dict[str, tuple[str, ...]]:
         """What it sets beyond the identity's own axes."""
@@ -112,18 +120,23 @@ def load(name: str, given: Sequence[str] = ()) -> Item:
 
 
 def _within_budget(item: Item) -> Item:
-    """What the item itself sets, made as small as its budget wants it: ``caps`` and ``shares`` of conf/budget/."""
+    """What the item itself sets, made as small as its budget wants it: its ``caps``, ``shares`` and ``schedule``."""
     budget = groups.describe("budget", item.budget)
-    caps, shares = budget.get("caps", {}), budget.get("shares", {})
+    caps = budget.get("caps", {})
 
-    def smaller(key: str, value: str) -> str:
-        number = max(1, round(int(value) * shares[key])) if key in shares else int(value)
-        return str(min(number, caps.get(key, number)))
+    def smaller(value: str, share: float, cap: int | None) -> str:
+        number = max(1, round(int(value) * share))
+        return str(number if cap is None else min(number, cap))
 
     def held(sweep: Sweep) -> Sweep:
-        affected = [key for key in sweep.values if key in caps or key in shares]
-        small = {key: tuple(dict.fromkeys(smaller(key, value) for value in sweep.values[key])) for key in affected}
-        return replace(sweep, values={**sweep.values, **small})
+        shares = budget.get("shares", {}) | dict.fromkeys(sweep.scheduled, budget["schedule"])
+        small = {
+            key: tuple(dict.fromkeys(smaller(value, shares.get(key, 1), caps.get(key)) for value in sweep.values[key]))
+            for key in sweep.values
+            if key in caps or key in shares
+        }
+        start = None if sweep.start is None else held(sweep.start)
+        return replace(sweep, values={**sweep.values, **small}, start=start)
 
     return replace(item, sweeps=tuple(map(held, item.sweeps)))
 
@@ -139,7 +152,7 @@ def _read(name: str) -> Item:
         name=name,
         title=values["title"],
         kind=values["kind"],
-        sweeps=tuple(_sweep({**usual, **sweep}) for sweep in values["sweeps"]),
+        sweeps=_sweeps(name, [{**usual, **sweep} for sweep in values["sweeps"]]),
         blocks=blocks,
         figure=values.get("figure"),
         note=values.get("note", ""),
@@ -147,13 +160,33 @@ def _read(name: str) -> Item:
     )
 
 
+def _sweeps(item: str, entries: Sequence[Mapping[str, Any]]) -> tuple[Sweep, ...]:
+    """The sub-sweeps of a file; what one starts from stands before it.
+
+    :raises Refused: where it does not
+    """
+    sweeps: list[Sweep] = []
+    for entry in entries:
+        name = entry.get("starts_from")
+        known = {each.name_of(method): (each, method) for each in sweeps for method in each.values["method"]}
+        if name is not None and name not in known:
+            raise Refused(f"{item} has a sweep that starts from {name}; before it stand {', '.join(known) or 'none'}")
+        start = None if name is None else _with_values(*known[name])
+        sweeps.append(replace(_sweep(entry), start=start))
+    return tuple(sweeps)
+
+
+def _with_values(sweep: Sweep, method: str) -> Sweep:
+    return replace(sweep, values={**sweep.values, "method": (method,)})
+
+
 def _sweep(given: Mapping[str, Any]) -> Sweep:
     """A sub-sweep of a file: each value in Hydra's grammar, the replaceable keys at their usual values."""
-    texts = {key: str(value) for key, value in given.items() if key != "series"}
+    texts = {key: str(value) for key, value in given.items() if key not in ("series", "starts_from", "scheduled")}
     parsed = parse([f"{key}={value}" for key, value in texts.items()])
     values = {each.key_or_group: values_of(each) for each in parsed}
     usual = {key: (value,) for key, value in REPLACED.items() if value is not None}
-    return Sweep(usual | values, given.get("series"))
+    return Sweep(usual | values, given.get("series"), scheduled=tuple(given.get("scheduled", ())))
 
 
 def values_of(override: Any, offered: Sequence[str] = ()) -> tuple[str, ...]:
@@ -198,6 +231,9 @@ def narrow(item: Item, given: Sequence[str]) -> Item:
 
 
 def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:
+    """What an override leaves of a sweep; the series that it starts from changes with it where that is offered too."""
+    if sweep.start is not None:
+        sweep = replace(sweep, start=_narrowed(sweep.start, key, override) or sweep.start)
     offered = sweep.values.get(key, ())
     if _replaceable(sweep, key):
         wanted = values_of(override, groups.names(key) if key in groups.GROUPS else offered)
@@ -211,6 +247,6 @@ def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:
 
 def _replaceable(sweep: Sweep, key: str) -> bool:
     """Whether an override changes the key in every run; what is swept, or makes a series what it is, is narrowed."""
-    if key in REPLACED or key not in sweep.values:
+    if key in REPLACED or key not in sweep.values or key in sweep.scheduled:
         return True
     return key not in AXES and sweep.series is None and len(sweep.values[key]) == 1

@@ -1,41 +1,57 @@
 """Which runs an item needs, which of them are there, and how long the rest will take.
 
-Whether a run is there is decided by its identity alone.
+Whether a run is there is decided by its identity alone. A run that starts from another stands behind it, and cannot be
+carried out before that one is done.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dgpbench.config import groups
-from dgpbench.errors import Refused
-from dgpbench.experiments.items import Item, Sweep
+from dgpbench.experiments.items import Item
+from dgpbench.experiments.wanted import Wanted, wanted
 from dgpbench.runs import store
-from dgpbench.runs.resolve import Run, resolve_overrides
+from dgpbench.runs.resolve import Run
+from dgpbench.system.progress import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DONE, BROKEN, MISSING, CONFLICT = "done", "failed", "missing", "conflict"
-STATES = (DONE, BROKEN, MISSING, CONFLICT)
+DONE, BROKEN, MISSING, CONFLICT, BLOCKED = "done", "failed", "missing", "conflict", "blocked"
+STATES = (DONE, BROKEN, MISSING, CONFLICT, BLOCKED)
+NEVER_DONE = {BROKEN: "failed", CONFLICT: "was made with other settings", BLOCKED: "cannot be carried out either"}
 
 
 @dataclass(frozen=True)
 class Planned:
     """One run of an item.
 
-    :param series: the name of its column
-    :param overrides: what ``dgpbench run`` takes to carry it out
-    :param state: ``done``, ``failed``, ``missing``, or ``conflict``: a record made with other settings is in its place
+    :param state: ``done``, ``failed``, ``missing``, ``conflict``: a record made with other settings is in its place,
+        or ``blocked``: it is missing, and the run that it starts from is not done and will not be
     :param seconds: total seconds of its record, where there is one
+    :param why: of a blocked run, one sentence
     """
 
-    series: str
-    run: Run
-    overrides: tuple[str, ...]
+    wanted: Wanted
     state: str
     seconds: float | None = None
+    why: str = ""
+
+    @property
+    def series(self) -> str:
+        """The name of its column."""
+        return self.wanted.series
+
+    @property
+    def run(self) -> Run:
+        """The run itself."""
+        return self.wanted.run
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """What ``dgpbench run`` takes to carry it out."""
+        return self.wanted.overrides
 
     @property
     def directory(self) -> Path:
@@ -43,35 +59,32 @@ class Planned:
         return self.run.directory
 
 
-def plan(item: Item) -> list[Planned]:
-    """Every run of an item, each once, in the item's order."""
-    planned: dict[Path, Planned] = {}
+def plan_of(item: Item) -> list[Planned]:
+    """Every run of an item, each once, in the item's order, and before each the run that it starts from."""
+    found: dict[Path, Wanted] = {}
     for sweep in item.sweeps:
-        for each in _of_sweep(item, sweep):
-            planned.setdefault(each.directory, each)
+        for each in wanted(item, sweep):
+            for one in _from_the_start(each):
+                found.setdefault(one.run.directory, one)
+    planned: dict[Path, Planned] = {}
+    for directory, each in found.items():
+        planned[directory] = _planned(each, planned)
     return list(planned.values())
 
 
-def _of_sweep(item: Item, sweep: Sweep) -> Iterator[Planned]:
-    _check_names(item, sweep)
-    for chosen in sweep.combinations([key for key in sweep.values if key not in ("split", "seed")]):
-        usual = resolve_overrides([*_texts(chosen), *item.external.values()])
-        for last in sweep.combinations(("split", "seed")):
-            run = replace(usual, split=int(last["split"]), seed=int(last["seed"]))
-            overrides = (*_texts({**chosen, **last}), *item.external.values())
-            yield Planned(sweep.name_of(run.card.name), run, overrides, *_state(run))
+def _from_the_start(each: Wanted) -> Iterator[Wanted]:
+    if each.start is not None:
+        yield from _from_the_start(each.start)
+    yield each
 
 
-def _texts(chosen: Mapping[str, str]) -> list[str]:
-    return [f"{key}={value}" for key, value in chosen.items()]
-
-
-def _check_names(item: Item, sweep: Sweep) -> None:
-    """What an item names must exist: a method or protocol may not be there yet."""
-    for group in groups.GROUPS:
-        for name in sweep.values.get(group, ()):
-            if name not in groups.names(group):
-                raise Refused(f"{item.name} needs {group}={name}, which there is not; narrow the item to leave it out")
+def _planned(each: Wanted, before: Mapping[Path, Planned]) -> Planned:
+    state, seconds = _state(each.run)
+    start = None if each.start is None else before[each.start.run.directory]
+    if state == MISSING and start is not None and start.state in NEVER_DONE:
+        how = NEVER_DONE[start.state]
+        return Planned(each, BLOCKED, why=f"{each.run.directory} starts from {start.directory}, which {how}")
+    return Planned(each, state, seconds)
 
 
 def _state(run: Run) -> tuple[str, float | None]:
@@ -115,7 +128,7 @@ def _cell(runs: list[Planned]) -> str:
     if not runs:
         return ""
     counts = count(runs)
-    worse = "".join(f", {counts[state]} {state}" for state in (BROKEN, CONFLICT) if counts[state])
+    worse = "".join(f", {counts[state]} {state}" for state in (BROKEN, CONFLICT, BLOCKED) if counts[state])
     return f"{counts[DONE]}/{len(runs)}{worse}"
 
 
@@ -157,11 +170,6 @@ def _estimate(run: Run, known: Mapping[Any, float]) -> float | None:
     return None
 
 
-def in_words(seconds: float | None) -> str:
-    """'about 3 h 20 min'; seconds only below two minutes."""
-    if seconds is None:
-        return "time unknown: no record of this budget yet"
-    if seconds < 120:
-        return f"about {seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"about {minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"about {minutes} min"
+def time_left(seconds: float | None) -> str:
+    """``seconds_left`` in words."""
+    return "time unknown: no record of this budget yet" if seconds is None else f"about {in_words(seconds)}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from dgpbench.experiments import engine
 from dgpbench.experiments.items import Item
-from dgpbench.experiments.plan import BROKEN, CONFLICT, MISSING, Planned, plan
+from dgpbench.experiments.plan import BLOCKED, BROKEN, CONFLICT, MISSING, Planned, plan_of
 from dgpbench.runs import outcomes
 from dgpbench.runs.resolve import Run
 
@@ -24,12 +24,20 @@ class Reproduction:
 
 
 def to_do(runs: list[Planned], *, retry_failed: bool) -> list[Planned]:
-    """The missing runs, and those in conflict so that they are refused aloud; failed ones on request."""
-    states = (MISSING, CONFLICT, BROKEN) if retry_failed else (MISSING, CONFLICT)
+    """The missing runs, and those in conflict so that they are refused aloud; failed ones, and what waits for them, on
+    request."""
+    states = (MISSING, CONFLICT, BROKEN, BLOCKED) if retry_failed else (MISSING, CONFLICT)
     return [run for run in runs if run.state in states]
 
 
-def reproduce(
+def say_blocked(runs: list[Planned], say: Callable[[str], None]) -> None:
+    """Name each run that cannot be carried out, and why."""
+    for each in runs:
+        if each.state == BLOCKED:
+            say(f"not run: {each.why}")
+
+
+def complete(
     item: Item,
     *,
     retry_failed: bool = False,
@@ -43,12 +51,13 @@ def reproduce(
     :param report: from the number of runs to the function that is called for each as it ends
     :param carry_out: ``engine.engine``, or what a test puts in its place
     """
-    runs = plan(item)
+    runs = plan_of(item)
     todo = to_do(runs, retry_failed=retry_failed)
-    kept = sum(each.state == BROKEN for each in runs if each not in todo)
+    left = [] if retry_failed else [each for each in runs if each.state in (BROKEN, BLOCKED)]
     say(f"{item.name}: {len(runs)} runs, {len(todo)} to do")
+    say_blocked(left, say)
     ended = carry_out(runs_of(todo, item), workers, report(len(todo))) if todo else []
-    return Reproduction(runs, ended, kept)
+    return Reproduction(runs, ended, sum(each.state == BROKEN for each in left))
 
 
 def runs_of(planned: list[Planned], item: Item) -> list[Run]:

@@ -5,6 +5,7 @@ command asks for whatever is still missing. A job that Slurm ends early (preempt
 checkpoint.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ import yaml
 from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments import engine
+from dgpbench.experiments.starts import chains
 from dgpbench.runs.resolve import Run
 from dgpbench.system import interrupts
 from dgpbench.system.files import refusing_unwritable
@@ -85,7 +87,7 @@ def read_launcher(path: str | None = None) -> Launcher:
 
 
 class Chunk:
-    """The runs of one array task, one after the other; those that are done already cost nothing.
+    """The runs of one array task, one after the other, starts first; those that are done already cost nothing.
 
     submitit calls ``checkpoint`` when Slurm announces the end of the time limit or a preemption, and submits what it
     gets: the same runs, of which the interrupted one goes on from its own checkpoint.
@@ -97,7 +99,7 @@ class Chunk:
     def __call__(self) -> list[str]:
         """Carry out the runs; SIGTERM writes a checkpoint first."""
         with interrupts.handled():
-            ended = [engine.one_run(run.quietly()) for run in self.runs]
+            ended = engine.engine([run.quietly() for run in self.runs], workers=1)
         for outcome in ended:
             print(outcome.message, flush=True)
         return [outcome.status for outcome in ended]
@@ -110,13 +112,13 @@ class Chunk:
 
 
 def submit(runs: Sequence[Run], launcher: Launcher, folder: Path) -> list[str]:
-    """Submit runs as job arrays; the numbers of the arrays.
+    """Submit runs as job arrays; the numbers of the arrays. A run is in one task with the run that it starts from.
 
     :param folder: where logs and submitit's files go
     :raises Refused: where there is no Slurm or no submitit, or Slurm takes no such job
     """
     executor = _executor(launcher, folder)
-    chunks = list(_cut(runs, launcher.runs_per_task))
+    chunks = [list(itertools.chain.from_iterable(part)) for part in _cut(chains(runs), launcher.runs_per_task)]
     arrays = []
     for part in _cut(chunks, launcher.array_size):
         jobs = _in_one_array(executor, [Chunk(chunk) for chunk in part])
@@ -215,11 +217,15 @@ def carry_out(
     """Submit the runs that no queued job has; with ``waiting``, come back when all have ended."""
     folder = Path(results_dir, FOLDER).absolute()
     queued = in_queue(folder)
-    new = [run for run in todo if os.fspath(run.directory) not in queued]
+    others = chains([run for run in todo if os.fspath(run.directory) not in queued])
+    new = [run for chain in others if str(chain[0].start) not in queued for run in chain]
     arrays = submit(new, launcher, folder) if new else []
     names = f" as job {', '.join(arrays)}" if arrays else ""
-    say(f"Slurm: {len(new)} runs submitted{names}, {len(todo) - len(new)} in the queue already; logs: {folder}")
-    jobs = [*arrays, *(queued[os.fspath(run.directory)] for run in todo if os.fspath(run.directory) in queued)]
+    known = [queued[os.fspath(run.directory)] for run in todo if os.fspath(run.directory) in queued]
+    waits = len(todo) - len(new) - len(known)
+    start = f", {waits} not yet, as the run that each starts from is in the queue" if waits else ""
+    say(f"Slurm: {len(new)} runs submitted{names}, {len(known)} in the queue already{start}; logs: {folder}")
+    jobs = [*arrays, *known]
     if waiting and jobs:
         wait(jobs, launcher)
     elif jobs:

@@ -15,16 +15,7 @@ import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from dgpbench.errors import Refused
 from dgpbench.gp.exponentials import exponential_product
-
-
-def check_kernel(kernel: gpflow.kernels.Kernel) -> None:
-    """Refuse a kernel whose psi statistics are not written here."""
-    if not isinstance(kernel, gpflow.kernels.SquaredExponential):
-        raise Refused(
-            "method.kernel must be squared_exponential for aep and fully_factorised: their psi statistics need it"
-        )
 
 
 @check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "return: [B, M]")

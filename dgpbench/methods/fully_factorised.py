@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.energies import hidden_bound
-from dgpbench.gp.expectations import check_kernel
 from dgpbench.gp.gaussians import BlockGaussian
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, mean_map
@@ -42,8 +41,6 @@ def fit(
     method, training = settings.method, settings.training
     architecture = pick(Architecture, method, precision=settings.precision, white_noise=None)
     prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
-    for layer in prior.layers:
-        check_kernel(layer.kernel)
     fitting, held_out = hold_out(train, training, seeds.holdout)
     hidden = HiddenRows(principal_rows(fitting.X, architecture.widths[:-1], seeds.initial), method.row_variance)
     scales = [method.hidden_scale] * (method.num_layers - 1) + [method.output_scale]
@@ -51,16 +48,18 @@ def fit(
     model = FullyFactorisedModel(prior, q, hidden)
     N = len(fitting.X)
     monitor = DeepPredictor(model, training.validation_samples, {})
-    iterations = maximise(
+    predictor = DeepPredictor(model, 1, {})
+    predictor.diagnostics["iterations"] = maximise(
         lambda _step, X, y, rows: model.bound(X, y, rows, N),
         model.trainable_variables,
         fitting,
         training,
         seeds.batches,
         log,
+        predict=predictor.predict,
         validation=validation(monitor, held_out, training, seeds.holdout),
     )
-    return DeepPredictor(model, 1, {"iterations": iterations})
+    return predictor
 
 
 def principal_rows(X: np.ndarray, widths: tuple[int, ...], seed: int) -> list[np.ndarray]:

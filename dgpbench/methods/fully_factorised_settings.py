@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dgpbench.config.settings import setting
-from dgpbench.methods.settings import MeanMapSettings
+from dgpbench.methods.settings import MeanMapSettings, check_psi_statistics
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,9 @@ class FullyFactorisedSettings(MeanMapSettings):
     row_variance: float = setting("variance of each row's hidden values at the start", above=0)
 
     no_natural_gradients: ClassVar[str] = "its q is trained together with the rows' own Gaussians"
+
+    def __post_init__(self) -> None:
+        check_psi_statistics(self.kernel)
 
     def num_blocks(self) -> int:
         return sum(self.widths())

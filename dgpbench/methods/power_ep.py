@@ -21,7 +21,6 @@ import tensorflow as tf
 
 from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.energies import log_tilted, power_ep_energy
-from dgpbench.gp.expectations import check_kernel
 from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
@@ -50,24 +49,23 @@ def fit(
     matched = method.propagation == "match_moments"
     fitting, held_out = hold_out(train, training, seeds.holdout)
     prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
-    if matched:
-        for layer in prior.layers:
-            check_kernel(layer.kernel)
     q = build_sites(method, len(fitting.X), seeds.initial)
     model = PowerEPModel(prior, q, method.power, matched=matched)
-    seed, R = base_seed(seeds.samples), training.num_samples
+    seed, R = base_seed(seeds.samples), training.paths
     monitor = DeepPredictor(model, training.validation_samples, {})
-    iterations = maximise(
+    predictor = DeepPredictor(model, 1 if matched else settings.num_samples, {})
+    predictor.diagnostics["iterations"] = maximise(
         lambda step, X, y, _rows: model.energy(X, y, R, seed, step),
         model.trainable_variables,
         fitting,
         training,
         seeds.batches,
         log,
+        predict=predictor.predict,
         validation=validation(monitor, held_out, training, seeds.holdout),
     )
-    num_samples = 1 if matched else settings.num_samples
-    return DeepPredictor(model, num_samples, {"iterations": iterations, **model.noise()})
+    predictor.diagnostics |= model.noise()
+    return predictor
 
 
 def build_sites(method: PowerEPSettings, num_data: int, seed: int) -> TiedSites:

@@ -3,6 +3,7 @@
 No TensorFlow here, nor in the ``*_settings.py`` beside each family: settings are checked before anything heavy starts.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -28,7 +29,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class MethodSettings:
+class MethodSettings(ABC):
     """What every family has: layers, a kernel and a noise variance.
 
     :param name: the method's name in conf/
@@ -56,10 +57,11 @@ class MethodSettings:
 
     def check_rows(self, num_rows: int) -> None:
         """Refuse fewer, or more, training rows than the method takes."""
+        del num_rows
 
+    @abstractmethod
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
         """A lower bound on the bytes of a run, by what they are for, with the settings that govern them."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class DeepSettings(MethodSettings):
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
         assert not isinstance(training, LbfgsSettings)
         M, itemsize = self.num_inducing, sizes.itemsize
-        paths = training.num_samples if isinstance(training, AdamSettings) else 1
+        paths = training.paths if isinstance(training, AdamSettings) else 1
         columns = min(training.batch_size, sizes.num_rows) * paths
         needs = {
             "q (method.num_inducing, method.width)": OPTIMISER_COPIES * itemsize * M**2 * self.num_blocks(),
@@ -121,4 +123,12 @@ def check_num_inducing(num_inducing: int, num_rows: int) -> None:
         raise Refused(
             f"method.num_inducing={num_inducing} is more than the {num_rows} training rows; "
             f"use method.num_inducing={num_rows} or fewer"
+        )
+
+
+def check_psi_statistics(kernel: str) -> None:
+    """Refuse a kernel whose psi statistics are not written."""
+    if kernel != "squared_exponential":
+        raise Refused(
+            "method.kernel must be squared_exponential for aep and fully_factorised: their psi statistics need it"
         )

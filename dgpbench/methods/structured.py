@@ -19,7 +19,7 @@ from dgpbench.gp.prior import Architecture, DeepGP, build_prior
 from dgpbench.gp.propagate import Paths, given, marginalise, path_shapes
 from dgpbench.gp.structures import STRUCTURES, Structure
 from dgpbench.methods.contract import FitSettings, Seeds, pick
-from dgpbench.methods.initialisation import kmeans_centres
+from dgpbench.methods.initialisation import START_ROWS, fit_output_layer, kmeans_centres
 from dgpbench.methods.prediction import COLUMNS_AT_ONCE, DeepPredictor, validation
 from dgpbench.methods.structured_settings import StructuredSettings
 from dgpbench.training.early_stopping import hold_out
@@ -38,26 +38,30 @@ def fit(
     :param train: standardised rows X [N, D], Y [N, 1]
     """
     method, training = settings.method, settings.training
+    fitting, held_out = hold_out(train, training, seeds.holdout)
     architecture = pick(Architecture, method, precision=settings.precision)
     prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
     q = build_posterior(method)
     model = DeepModel(prior, q, sample_inducing=not method.marginalise)
+    if method.output_start == "sgpr":
+        start_output_layer(model, fitting, seeds.initial, log)
     if settings.initial is not None:
         start_from(model, settings.initial)
-    fitting, held_out = hold_out(train, training, seeds.holdout)
-    N, R, seed = len(fitting.X), training.num_samples, base_seed(seeds.samples)
+    N, R, seed = len(fitting.X), training.paths, base_seed(seeds.samples)
     monitor = DeepPredictor(model, training.validation_samples, {})
-    iterations = maximise(
+    predictor = DeepPredictor(model, settings.num_samples, {})
+    predictor.diagnostics["iterations"] = maximise(
         lambda step, X, y, _rows: model.elbo(X, y, N, R, seed, step),
         model.trainable_variables,
         fitting,
         training,
         seeds.batches,
         log,
+        predict=predictor.predict,
         optimiser=build_optimiser(training, q),
         validation=validation(monitor, held_out, training, seeds.holdout),
     )
-    return DeepPredictor(model, settings.num_samples, {"iterations": iterations})
+    return predictor
 
 
 def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
@@ -80,6 +84,17 @@ def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
         )
     for name in wanted:
         parameters[name].assign(initial[name])
+
+
+def start_output_layer(model: "DeepModel", rows: Regression, seed: int, log: TrainingLog) -> None:
+    """Start the output layer at a sparse GP fitted to what it sees of some training rows, one path each."""
+    chosen = np.random.default_rng(seed).permutation(len(rows.X))[:START_ROWS]
+    X = tf.constant(rows.X[chosen])
+    hidden = model.paths(X, 1, base_seed(seed), tf.constant(0, tf.int64)).hidden
+    H = tf.transpose(hidden[-1][:, 0]) if hidden else X
+    mean, factor = fit_output_layer(model.prior, H, rows.Y[chosen], len(rows.X) / len(chosen), log)
+    model.q.means[-1].assign(mean[None])
+    model.q.diagonal[-1].assign(factor[None])
 
 
 def build_posterior(method: StructuredSettings) -> BlockGaussian:

@@ -22,6 +22,11 @@ class StructuredSettings(MeanMapSettings):
     hidden_scale: float = setting("C of hidden layers starts as this multiple of the identity", above=0)
     output_scale: float = setting("C of the output layer starts as this multiple of the identity", above=0)
     structure: str = setting("which blocks of C exist", words=tuple(STRUCTURES))
+    output_start: str = setting(
+        "where the output layer starts: at the prior, or at a sparse GP fitted to the inputs it sees then",
+        words=("prior", "sgpr"),
+        default="prior",
+    )
     blocks: list | None = setting("couplings of method.structure=custom")
     blocks_file: str | None = setting("YAML file with the couplings of method.structure=custom")
 

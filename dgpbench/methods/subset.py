@@ -43,20 +43,22 @@ def fit(
     rows = choose(method.subset, fitting.X, method.num_inducing, seeds.initial)
     model = build_model(method, fitting, rows, seeds.initial)
     others = np.setdiff1d(np.arange(len(fitting.X)), rows)
-    num_others, R, seed = len(others), training.num_samples, base_seed(seeds.samples)
+    num_others, R, seed = len(others), training.paths, base_seed(seeds.samples)
     # With every row in the subset nothing is left to draw from: rows that count for nothing stand in.
     drawn = others if num_others else np.arange(len(fitting.X))
     monitor = SubsetPredictor(model, training.validation_samples, {})
-    iterations = maximise(
+    predictor = SubsetPredictor(model, settings.num_samples, {}, rows)
+    predictor.diagnostics["iterations"] = maximise(
         lambda step, X, y, _rows: elbo(model, X, y, num_others, R, seed, step),
         model.trainable_variables,
         Regression(fitting.X[drawn], fitting.Y[drawn]),
         training,
         seeds.batches,
         log,
+        predict=predictor.predict,
         validation=validation(monitor, held_out, training, seeds.holdout),
     )
-    return SubsetPredictor(model, settings.num_samples, {"iterations": iterations}, rows)
+    return predictor
 
 
 def build_model(method: SubsetSettings, train: Regression, rows: np.ndarray, seed: int) -> SubsetDeepGP:

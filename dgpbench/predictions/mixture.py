@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dgpbench.errors import NonFinitePredictions
+from dgpbench.predictions.quantiles import mixture_quantiles
 
 LOG_2PI = np.log(2 * np.pi)
 
@@ -55,27 +56,13 @@ class GaussianMixture:
         return ndtr((self._components_beside(Y) - self.means) / np.sqrt(self.variances)).mean(axis=-3)
 
     def quantile(self, p: float | Sequence[float] | np.ndarray) -> np.ndarray:
-        """The y at which the distribution function is p, by bisection; [..., N, P] for p of shape [...], 0 < p < 1."""
+        """The y at which the distribution function is p, [..., N, P] for p of shape [...], 0 < p < 1."""
         p = np.asarray(p, dtype=np.float64)
         if not np.all((p > 0) & (p < 1)):
             raise ValueError(f"quantiles are at probabilities between 0 and 1, both excluded, not {p}")
-        quantiles = [self._bisect(each) for each in p.ravel()]
-        return np.reshape(quantiles, p.shape + self.means.shape[1:])
-
-    def _bisect(self, p: float) -> np.ndarray:
-        from scipy.special import ndtri
-
-        # The mixture's quantile lies between the smallest and the largest quantile of its components.
-        bounds = self.means + ndtri(p) * np.sqrt(self.variances)
-        low, high = bounds.min(axis=0), bounds.max(axis=0)
-        smallest = np.sqrt(self.variances.min(axis=0))
-        while True:
-            middle = 0.5 * (low + high)
-            # As near as rounding lets y be known; relative to |y| alone, a quantile at zero would take 1,000 steps.
-            if np.all(high - low <= 2 * np.finfo(float).eps * (np.abs(middle) + smallest)):
-                return middle
-            below = self.cdf(middle) < p
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        S, *rows = self.means.shape
+        means, deviations = self.means.reshape(S, -1), np.sqrt(self.variances).reshape(S, -1)
+        return np.reshape([mixture_quantiles(each, means, deviations) for each in p.ravel()], (*p.shape, *rows))
 
     def sample(self, generator: np.random.Generator, num: int) -> np.ndarray:
         """Draws from the mixtures, one component for all outputs of a row, [num, N, P]."""

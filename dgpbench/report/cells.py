@@ -5,6 +5,7 @@ Columns of a cell frame: metric, dataset, method (the series' name), num_layers,
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ import pandas as pd
 
 from dgpbench.config.canonical import canonical
 from dgpbench.experiments.items import Block, Item, Sweep
+from dgpbench.experiments.wanted import wanted as wanted_runs
 from dgpbench.predictions import metrics
 from dgpbench.runs import store
+from dgpbench.runs.identity import Identity
 
 KEYS = ["dataset", "series", "num_layers"]
 
 
 def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
     """The runs of an item, done or not, each with the name of its ``series``."""
-    parts = [frame[_matches(sweep, frame)] for sweep in item.sweeps]
+    parts = [frame[_matches(item, sweep, frame)] for sweep in item.sweeps]
     named = [
         part.assign(series=[sweep.name_of(method) for method in part["method"]])
         for sweep, part in zip(item.sweeps, parts, strict=True)
@@ -32,16 +35,26 @@ def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _matches(sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
+def _matches(item: Item, sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
     mask = np.ones(len(frame), dtype=bool)
     for key in ("task", "dataset", "method", "method.num_layers", "protocol", "budget", "split", "seed"):
         column = frame[key.rpartition(".")[2]]
         numbers = key in ("method.num_layers", "split", "seed")
         mask &= column.isin([int(value) for value in sweep.values[key]] if numbers else sweep.values[key]).to_numpy()
     settings = sweep.settings()
+    if sweep.start is not None or "init_from" in settings:  # which run each starts from is part of its identity
+        directories = {each.run.identity.directory("") for each in wanted_runs(item, sweep)}
+        for position in np.flatnonzero(mask):
+            mask[position] = _directory(frame.iloc[position]) in directories
+        return mask
     for position in np.flatnonzero(mask):
         mask[position] = _set_so(settings, frame["overrides"].iat[position], frame["config"].iat[position])
     return mask
+
+
+def _directory(row: pd.Series) -> Path:
+    """The run's directory below any results."""
+    return Identity(**{each.name: row[each.name] for each in fields(Identity)}).directory("")
 
 
 def _set_so(settings: dict[str, tuple[str, ...]], changed: dict[str, Any], config: dict[str, Any]) -> bool:

@@ -1,76 +1,40 @@
-"""Ours beside the published value: the difference in combined standard errors, a verdict for each cell, and a share."""
-
-from dataclasses import dataclass
+"""Ours beside the published value: the difference in combined standard errors and a verdict for each cell, in words."""
 
 import numpy as np
 import pandas as pd
 
 from dgpbench.errors import Refused
-from dgpbench.experiments.items import Block, Item, load
+from dgpbench.experiments.items import Block, load
 from dgpbench.report import published
+from dgpbench.report.agreement import Comparison
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect
 from dgpbench.report.rendering import document, grid_text
 from dgpbench.report.tables import about, cell_text, column_name
-from dgpbench.report.verdicts import AGREEING, JUDGED, judgement
+from dgpbench.report.verdicts import judgement
 
 KEYS = ["metric", "dataset", "method", "num_layers"]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Our cells with the published ones: ``cells`` has one row for each published number of the narrowed item."""
-
-    item: Item
-    cells: pd.DataFrame
-
-    def shares(self) -> list["Share"]:
-        """One share for each metric."""
-        return [_share(metric, part) for metric, part in self.cells.groupby("metric", sort=False)]
-
-
-@dataclass(frozen=True)
-class Share:
-    """How many of the judged cells of one metric agree; ``left_out`` could not be judged."""
-
-    metric: str
-    agreeing: int
-    judged: int
-    left_out: int
-
-    @property
-    def text(self) -> str:
-        """'tll: 60 of 64 judged cells (94 %) within two combined standard errors; 0 left out'."""
-        share = f" ({100 * self.agreeing / self.judged:.0f} %)" if self.judged else ""
-        what = judgement(self.metric).counts
-        return f"{self.metric}: {self.agreeing} of {self.judged} judged cells{share} {what}; {self.left_out} left out"
-
-
-def compare(name: str, given: list[str], frame: pd.DataFrame | None = None) -> Comparison:
+def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -> Comparison:
     """The comparison of an item, narrowed by overrides; ``frame`` saves reading the records again.
 
     :raises Refused: where the paper prints no numbers for the item
     """
-    item, numbers = load(name, given), published.of_item(name)
-    if not numbers:
+    item = load(name, given)
+    if not published.of_item(name):
         raise Refused(f"{name} has no published numbers to compare with; the tables have, such as lindinger2020_table1")
     frame = collect(item.results_dir) if frame is None else frame
-    return Comparison(item, judge(with_published(make_cells(item, frame), numbers)))
+    return Comparison(item, judge(with_published(make_cells(item, frame), name)))
 
 
-def with_published(cells: pd.DataFrame, numbers: dict) -> pd.DataFrame:
+def with_published(cells: pd.DataFrame, item: str) -> pd.DataFrame:
     """The cells that the paper has, with its number, its standard error and the difference between the two."""
-    theirs = [
-        numbers.get((row.metric, row.dataset, row.method, row.num_layers)) for row in cells.itertuples(index=False)
-    ]
-    both = cells.assign(entry=theirs)[[entry is not None for entry in theirs]].reset_index(drop=True)
-    both["published"] = [entry.value for entry in both["entry"]]
-    both["published_stderr"] = pd.Series([entry.stderr for entry in both["entry"]], index=both.index, dtype=float)
-    both["published_text"] = [entry.text for entry in both["entry"]]
+    both = published.beside(cells, item).dropna(subset="published").reset_index(drop=True)
     complete = both["count"] == both["wanted"]
     both["difference"] = (both["mean"] - both["published"]).where(complete)
     both["in_errors"] = both["difference"] / np.hypot(both["stderr"], both["published_stderr"])
-    return both.drop(columns="entry")
+    return both
 
 
 def judge(cells: pd.DataFrame) -> pd.DataFrame:
@@ -79,11 +43,6 @@ def judge(cells: pd.DataFrame) -> pd.DataFrame:
     for metric, part in cells.groupby("metric", sort=False):
         verdicts[part.index] = judgement(str(metric)).function(part)
     return cells.assign(verdict=verdicts)
-
-
-def _share(metric: str, part: pd.DataFrame) -> Share:
-    judged = part["verdict"].isin(JUDGED)
-    return Share(metric, int(part["verdict"].isin(AGREEING).sum()), int(judged.sum()), int((~judged).sum()))
 
 
 # Words ----------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,10 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,20 @@ def of_item(item: str) -> dict[tuple[str, str, str, int], Published]:
     """The numbers of one item, such as ``lindinger2020_table1``, by (metric, data set, method, layers)."""
     found = [entry for entry in read_published() if item_name(entry) == item]
     return {(entry.metric, entry.dataset, entry.method, entry.num_layers): entry for entry in found}
+
+
+def beside(cells: "pd.DataFrame", item: str) -> "pd.DataFrame":
+    """Cells with ``published``, ``published_stderr`` and ``published_text``, empty where the paper has no number."""
+    import pandas as pd
+
+    numbers = of_item(item)
+    keys = zip(cells["metric"], cells["dataset"], cells["method"], cells["num_layers"], strict=True)
+    found = [numbers.get(key) for key in keys]
+    return cells.assign(
+        published=pd.Series([None if one is None else one.value for one in found], cells.index, dtype=float),
+        published_stderr=pd.Series([None if one is None else one.stderr for one in found], cells.index, dtype=float),
+        published_text=["" if one is None else one.text for one in found],
+    )
 
 
 def item_name(entry: Published) -> str:

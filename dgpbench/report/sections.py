@@ -14,7 +14,9 @@ import pandas as pd
 from dgpbench.config.canonical import canonical
 from dgpbench.experiments.items import Item
 from dgpbench.predictions.metrics import METRICS
-from dgpbench.report import cells, compare, comparisons, published, tables
+from dgpbench.report import cells, comparisons, published, tables
+from dgpbench.report.agreement import Comparison
+from dgpbench.report.compare import comparison
 from dgpbench.report.html_grid import Cell, Grid, name, number, order
 from dgpbench.report.marks import key_of
 from dgpbench.runs.summary import decimals
@@ -24,11 +26,15 @@ GROUP = ["task", "dataset", "method", "num_layers", "protocol", "budget", "seed"
 
 @dataclass
 class Section:
-    """An item at one budget: its grids, its figures as (title, SVG), and what could not be shown."""
+    """An item at one budget: its grids, its figures as (title, SVG), and what could not be shown.
+
+    :param finding: how far its published cells are redone and agree; empty where the paper prints no numbers
+    """
 
     anchor: str
     title: str
     subtitle: str
+    finding: str = ""
     grids: list[Grid] = field(default_factory=list)
     figures: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -53,7 +59,9 @@ def item_section(item: Item, given: list[str], frame: pd.DataFrame) -> Section:
         section.grids += score_grids(item, given, frame)
         section.grids += comparisons.statistics_grids(item, frame, section.notes)
     if published.of_item(item.name):
-        section.grids.append(comparison_grid(item, given, frame))
+        compared = comparison(item.name, given, frame)
+        section.finding = compared.sentence
+        section.grids.append(comparison_grid(compared, frame))
     return section
 
 
@@ -95,11 +103,10 @@ def groups_behind(runs: pd.DataFrame) -> dict[tuple[str, str, int], tuple[str, .
     return found
 
 
-def comparison_grid(item: Item, given: list[str], frame: pd.DataFrame) -> Grid:
+def comparison_grid(made: Comparison, frame: pd.DataFrame) -> Grid:
     """Ours beside the published value."""
-    made = compare.compare(item.name, given, frame)
-    digits = {block.metric: block.digits for block in item.blocks}
-    behind = groups_behind(cells.select(item, frame))
+    digits = {block.metric: block.digits for block in made.item.blocks}
+    behind = groups_behind(cells.select(made.item, frame))
     rows = []
     begun = made.cells[made.cells["count"] > 0]
     for row in begun.itertuples(index=False):

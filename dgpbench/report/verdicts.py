@@ -1,6 +1,6 @@
 """Does our number agree with the published one? One rule for means with standard errors, and others for the rest.
 
-Each rule takes our cell and the published one and gives a word; ``AGREEING`` words count towards the share. Cells that
+Each rule takes our cell and the published one and gives a word; one of its words counts towards the share. Cells that
 cannot be judged (incomplete, or without a standard error on either side) get a word that counts for nothing.
 """
 
@@ -10,27 +10,32 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dgpbench.report.marks import side
+from dgpbench.report.tables import loss_of
 
-WITHIN, ABOVE, BELOW = "within", "above", "below"
+WITHIN, BETTER, WORSE = "within", "better", "worse"
 SAME, UNDECIDED, OPPOSITE = "same", "undecided", "opposite"
 SIMILAR, SLOWER, FASTER = "similar", "slower", "faster"
-AGREEING = (WITHIN, SAME, SIMILAR)
-JUDGED = (WITHIN, ABOVE, BELOW, SAME, UNDECIDED, OPPOSITE, SIMILAR, SLOWER, FASTER)
 BOUND = 2.0  # combined standard errors
 FACTOR = 1.5  # of seconds, after the machine's own factor is taken out
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A rule, what its share counts, and the sentence that states it."""
+    """A rule, what its share counts, and the sentence that states it.
+
+    :param agreeing: the verdict that the share counts
+    :param others: the verdicts of the judged cells that do not agree
+    """
 
     function: Callable[[pd.DataFrame], list[str]]
+    agreeing: str
+    others: tuple[str, ...]
     counts: str
     sentence: str
 
 
 def by_standard_errors(cells: pd.DataFrame) -> list[str]:
-    """Within two combined standard errors of the published mean, or above or below it."""
+    """Within two combined standard errors of the published mean, or better or worse by the metric's direction."""
     return [_by_standard_errors(row) for row in cells.itertuples(index=False)]
 
 
@@ -39,7 +44,8 @@ def _by_standard_errors(row) -> str:
         return obstacle
     if abs(row.in_errors) <= BOUND:
         return WITHIN
-    return ABOVE if row.in_errors > 0 else BELOW
+    loss = loss_of(row.metric)
+    return BETTER if loss(row.mean) < loss(row.published) else WORSE
 
 
 def _obstacle(row, spread_needed: bool = True) -> str | None:
@@ -91,25 +97,33 @@ def _by_ratio(relative: float) -> str:
 
 _USUAL = Judgement(
     by_standard_errors,
+    WITHIN,
+    (BETTER, WORSE),
     "within two combined standard errors",
     "within: at most two combined standard errors, sqrt(ours^2 + published^2), from the published mean; "
-    "else above or below.",
+    "else better or worse, by the metric's direction. Where the paper prints no spread, a cell is not judged.",
 )
 _OWN = {
     "win_frequency": Judgement(
         by_winner(0.5),
+        SAME,
+        (UNDECIDED, OPPOSITE),
         "with the same winner",
         "win_frequency: same where both, as printed, name one winner, a share beyond 0.50 by its standard error, "
         "or neither names one; undecided where one side names none; else opposite.",
     ),
     "tll_difference": Judgement(
         by_winner(0.0),
+        SAME,
+        (UNDECIDED, OPPOSITE),
         "with the same sign",
         "tll_difference: same where both, as printed, have one sign, beyond zero by the standard error, "
         "or neither has one; undecided where one side has none; else opposite.",
     ),
     "seconds_per_step": Judgement(
         by_ratio,
+        SIMILAR,
+        (FASTER, SLOWER),
         "of similar relative cost",
         "seconds_per_step: the machines differ, so the median ratio ours/published is divided out; "
         f"similar within a factor of {FACTOR:g}, else slower or faster than the others.",

@@ -12,13 +12,15 @@ from dgpbench.runs.problem import Problem
 from dgpbench.runs.record import Ending, Result
 from dgpbench.runs.resolve import Run
 from dgpbench.system import watchdog
+from dgpbench.system.progress import Forecast
 from dgpbench.training.checkpoints import Checkpoints, interval
 from dgpbench.training.log import TrainingLog
 
 
-def guarded(run: Run, problem: Problem, carry_out: Callable[[TrainingLog], Result]) -> Outcome:
+def guarded(run: Run, problem: Problem, forecast: Forecast, carry_out: Callable[[TrainingLog], Result]) -> Outcome:
     """Carry out a run within its limits and write its record.
 
+    :param forecast: what the run's log tells of its first iterations
     :raises KeyboardInterrupt: after the record of an interrupted run is written
     :raises Refused: where the run cannot be carried out
     """
@@ -26,6 +28,7 @@ def guarded(run: Run, problem: Problem, carry_out: Callable[[TrainingLog], Resul
         run.training.max_seconds,
         run.limits.seconds,
         checkpoints=Checkpoints(run.directory / "checkpoint", every_seconds=interval()),
+        forecast=forecast,
     )
     started = datetime.now(UTC)
     write = partial(record.write, run, problem, log, started)

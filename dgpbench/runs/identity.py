@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dgpbench.config.canonical import canonical, digest
+from dgpbench.config.overrides import argument
 
 MAX_COMPONENT_BYTES = 150  # file systems take 255, and temporary names need room
 
@@ -47,7 +48,7 @@ class Identity:
         """What ``dgpbench run`` takes to carry out this run."""
         named = {name: getattr(self, name) for name in ("method", "dataset", "task", "protocol", "budget")}
         numbers = {"method.num_layers": self.num_layers, "split": self.split, "seed": self.seed}
-        return [f"{key}={canonical(value)}" for key, value in {**named, **numbers, **self.overrides}.items()]
+        return [argument(key, canonical(value)) for key, value in {**named, **numbers, **self.overrides}.items()]
 
 
 def _last_component(base: str, overrides: Mapping[str, object]) -> str:

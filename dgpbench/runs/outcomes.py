@@ -10,7 +10,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 _VARIABLE = "DGPBENCH_OUTCOMES"  # launchers hand the environment down to their workers
-EXIT_CODES = {"done": 0, "skipped": 0, "failed": 1, "diverged": 1, "timeout": 1, "refused": 2, "interrupted": 130}
+EXIT_CODES = {
+    "done": 0,
+    "skipped": 0,
+    "failed": 1,
+    "diverged": 1,
+    "timeout": 1,
+    "blocked": 1,
+    "refused": 2,
+    "interrupted": 130,
+}
 
 
 @dataclass(frozen=True)

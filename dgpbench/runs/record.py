@@ -51,7 +51,10 @@ def write(
     import pandas as pd
 
     record = compose(run, problem, log, started, result, ending)
-    trace = pd.DataFrame(log.trace) if log.trace else None
+    trace = None
+    if log.trace:
+        trace = pd.DataFrame(log.trace)
+        trace = trace if log.test is not None else trace.drop(columns=["test_tll", "test_rmse"])
     found = (None, None, None) if result is None else (result.points, result.posterior, result.parameters)
     points, posterior, parameters = found
     store.write_run(run.directory, record, points, trace, posterior, parameters)

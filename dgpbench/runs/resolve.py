@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 from dgpbench.config import groups
@@ -14,6 +15,7 @@ from dgpbench.datasets.tasks import TASKS, TaskSettings
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import families, settings_class
 from dgpbench.methods.settings import MethodSettings
+from dgpbench.runs import start
 from dgpbench.runs.identity import Identity
 from dgpbench.training.settings import OPTIMISERS, TrainingSettings
 
@@ -54,7 +56,7 @@ class Limits:
     num_threads: int = setting("threads of the run; another count gives other last bits", low=1)
     timeout_minutes: float | None = setting("the run fails with status timeout after this long", above=0)
     plot: bool = setting("write a picture beside the record")
-    progress: bool = setting("show progress")
+    progress: bool = setting("say what the run will take, and show its progress")
 
     @property
     def seconds(self) -> float | None:
@@ -87,7 +89,7 @@ class Run:
     split: int = setting("which split of the data, from 0", low=0)
     seed: int = setting("seed of initial values, batches and samples; splits do not depend on it", low=0)
     precision: str = setting("arithmetic of training and prediction", words=("float64", "float32", "mixed"))
-    init_from: str | None = setting("directory of a finished run to start from")
+    init_from: str | None = setting("finished run to start from: its directory, or runs/... below results_dir")
 
     @cached_property
     def identity(self) -> Identity:
@@ -109,6 +111,16 @@ class Run:
         """Where its record lies."""
         return self.identity.directory(self.limits.results_dir)
 
+    @property
+    def starts_from(self) -> str | None:
+        """The name of the run it starts from, which no machine and no results_dir is part of."""
+        return None if self.init_from is None else start.name_of(self.init_from)
+
+    @property
+    def start(self) -> Path | None:
+        """Where the run it starts from lies, where that is among the same results."""
+        return None if self.init_from is None else Path(self.limits.results_dir, self.init_from)
+
     @cached_property
     def config(self) -> dict[str, Any]:
         """What was computed, as plain data: the record keeps it, and its hash."""
@@ -123,7 +135,7 @@ class Run:
             "split": self.split,
             "seed": self.seed,
             "precision": self.precision,
-            "init_from": self.init_from,
+            "init_from": self.starts_from,
         }
 
     @cached_property
@@ -134,6 +146,16 @@ class Run:
     def filed_under(self, dataset_name: str) -> Self:
         """The same run on a table of this name."""
         return self if dataset_name == self.dataset_name else replace(self, dataset_name=dataset_name)
+
+    def starting_from(self, other: "Run") -> Self:
+        """The same run, from the parameters of another among the same results.
+
+        :raises Refused: where its method takes none
+        """
+        name = other.identity.directory("").as_posix()
+        begun = replace(self, init_from=name, changed={**self.changed, "init_from": name})
+        _check_compatible(begun)
+        return begun
 
     def quietly(self) -> Self:
         """Without progress, for a worker."""
@@ -217,7 +239,7 @@ def _flat(run: Run) -> dict[str, Any]:
         for section, settings in sections.items()
         for name in declared(type(settings))
     }
-    flat |= {"precision": run.precision, "init_from": run.init_from}
+    flat |= {"precision": run.precision, "init_from": run.starts_from}
     if run.dataset["kind"] != "csv":  # a user's table is known by its digest
         flat |= _leaves(run.dataset, "dataset.")
     del flat["method.num_layers"]

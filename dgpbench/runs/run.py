@@ -1,13 +1,11 @@
 """One run: problem -> predictor -> mixture -> scores -> record.
 
-A method sees standardised training rows only; metrics see a mixture and targets, never a model.
+A method sees standardised training rows only; metrics see columns of predictions and targets, never a model.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from zipfile import BadZipFile
-
-import numpy as np
 
 from dgpbench.datasets import registry
 from dgpbench.datasets.scaling import Regression
@@ -15,7 +13,7 @@ from dgpbench.datasets.table import Table
 from dgpbench.errors import Diverged, Refused
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds, fit_function
 from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.runs import store
+from dgpbench.runs import on_the_way, start, store, summary
 from dgpbench.runs.guard import guarded
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.predictive_grid import predictive_grid
@@ -24,23 +22,31 @@ from dgpbench.runs.record import Result
 from dgpbench.runs.resolve import Run
 from dgpbench.seeds import seed_for
 from dgpbench.system import tf_session
-from dgpbench.system.progress import progress
+from dgpbench.system.progress import Forecast, progress
+from dgpbench.training.early_stopping import may_end_early
 from dgpbench.training.log import TrainingLog
+from dgpbench.training.settings import AdamSettings
 
 MAX_RETRIES = 2  # of a fit that diverges, each with more jitter than the one before
 
 
-def execute(run: Run) -> Outcome:
-    """Carry out a run, or find it done; raises for nothing but an interruption."""
+def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome:
+    """Carry out a run, or find it done; raises for nothing but an interruption.
+
+    :param say: told what the run will take, before it starts and once more by its first iterations
+    """
     try:
         table = registry.load(run.dataset)
         run = run.filed_under(table.name)
         with store.lock(run.directory):
-            if _is_done(run):
+            if is_done(run):
                 return Outcome("skipped", str(run.directory), f"{run.directory} is done already, so nothing was run")
             problem = prepare(run, table)
+            say(summary.of_start(run, len(problem.train.X)))
+            at_most = may_end_early(run.training.for_rows(len(problem.train.X)))
+            forecast = Forecast(say, at_most, run.training.max_seconds)
             with tf_session.releasing_graphs():
-                return guarded(run, problem, lambda log: carry_out(run, problem, log))
+                return guarded(run, problem, forecast, lambda log: carry_out(run, problem, log))
     except Refused as refusal:
         return Outcome("refused", None, f"dgpbench: {refusal}")
 
@@ -50,7 +56,7 @@ def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
 
     :raises Diverged: where the fit, or its predictions, are not finite
     """
-    from dgpbench.predictions import metrics
+    from dgpbench.predictions import metrics, points
 
     tf_session.start(run.limits.num_threads, run.precision)
     seeds = seeds_of(run, problem.table)
@@ -58,12 +64,12 @@ def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
         f"{run.card.name} on {problem.table.name}", objective=run.card.objective, shown=run.limits.progress
     ) as log.report:
         predictor, standardised = _fit_and_predict(run, problem, seeds, log)
-    mixture = problem.restore(standardised)
+    rows = points.rows_of(problem.restore(standardised), problem.targets)
     inputs = _as_precision(problem.train, run.precision).X
     return Result(
         diagnostics=predictor.diagnostics,
-        scores=metrics.scores(mixture, problem.targets),
-        points=metrics.points(mixture, problem.targets, problem.test.X, problem.train.X, problem.split.test),
+        scores=metrics.scores(rows),
+        points=points.points(rows, problem.test.X, problem.train.X, problem.split.test),
         posterior=predictor.posterior() | predictive_grid(predictor, problem.scaler, inputs, seeds.prediction),
         parameters=predictor.parameters(),
     )
@@ -77,17 +83,20 @@ def _fit_and_predict(run: Run, problem: Problem, seeds: Seeds, log: TrainingLog)
     :raises Diverged: as the last attempt did
     """
     train, test = (_as_precision(rows, run.precision) for rows in (problem.train, problem.test))
-    fit, initial = fit_function(run.card.family), _initial(run.init_from)
+    fit = fit_function(run.card.family)
+    initial = None if run.init_from is None else start.parameters(run.init_from, run.limits.results_dir)
     training, method = run.training.for_rows(len(train.X)), run.method.for_inputs(train.X.shape[1])
+    if isinstance(training, AdamSettings) and training.trace_test:
+        log.test = on_the_way.scorer(problem, test.X, seed_for("trace_test", **axes_of(run, problem.table)))
     while True:
         # The key holds the jitter: an attempt never goes on from the checkpoint of another.
         log.checkpoints.key = replace(run, method=method).config_hash
         try:
             settings = FitSettings(method, training, run.prediction.num_samples, run.precision, initial)
             predictor = fit(train, settings, seeds, log)
-            start = time.perf_counter()
+            begin = time.perf_counter()
             standardised = predictor.predict(test.X, seeds.prediction)
-            log.prediction_seconds = time.perf_counter() - start
+            log.prediction_seconds = time.perf_counter() - begin
             return predictor, standardised
         except Diverged as ended:
             log.checkpoints.clear()
@@ -100,7 +109,13 @@ def _fit_and_predict(run: Run, problem: Problem, seeds: Seeds, log: TrainingLog)
 
 def seeds_of(run: Run, table: Table) -> Seeds:
     """Splits are shared by all methods; everything drawn here belongs to one method, one split and one seed."""
-    axes = {
+    axes = axes_of(run, table)
+    return Seeds(*(seed_for(purpose, **axes) for purpose in ("initial", "holdout", "batches", "samples", "prediction")))
+
+
+def axes_of(run: Run, table: Table) -> dict[str, object]:
+    """What the draws of a run depend on."""
+    return {
         "table": table.digest_xy,
         "task": run.task.name,
         "split": run.split,
@@ -108,10 +123,9 @@ def seeds_of(run: Run, table: Table) -> Seeds:
         "num_layers": run.method.num_layers,
         "seed": run.seed,
     }
-    return Seeds(*(seed_for(purpose, **axes) for purpose in ("initial", "holdout", "batches", "samples", "prediction")))
 
 
-def _is_done(run: Run) -> bool:
+def is_done(run: Run) -> bool:
     """Whether the run needs no work.
 
     :raises Refused: where the record at this identity was made with other settings
@@ -125,22 +139,6 @@ def _is_done(run: Run) -> bool:
             "move it away, or choose another results_dir="
         )
     return True
-
-
-def _initial(run: str | None) -> dict[str, np.ndarray] | None:
-    """The parameters of the finished run to start from.
-
-    :raises Refused: where there is no such run, or it did not finish
-    """
-    if run is None:
-        return None
-    record = store.read_if_present(run)
-    if record is None or record["status"] != "done":
-        raise Refused(f"init_from={run} is not the directory of a finished run; those lie below results/runs")
-    try:
-        return store.read_parameters(run)
-    except (OSError, EOFError, ValueError, BadZipFile) as problem:
-        raise Refused(f"init_from={run} has no parameters that can be read ({problem}); run it again first") from None
 
 
 def _as_precision(data: Regression, precision: str) -> Regression:

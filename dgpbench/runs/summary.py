@@ -1,9 +1,37 @@
-"""One run in words: the score table and the few facts that a user wants at once."""
+"""One run in words: what it will take, its score table, and the few facts that a user wants at once."""
 
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from dgpbench.config import groups
+from dgpbench.runs.resolve import Run
+from dgpbench.training.early_stopping import may_end_early
+from dgpbench.training.settings import LbfgsSettings
+
+QUICKER, FULL = "laptop", "paper"  # budgets
+
+
+def of_start(run: Run, num_rows: int) -> str:
+    """What a run is about to do: its iterations, and those of the smaller budget where it has the full one.
+
+    :param num_rows: of training
+    """
+    training = run.training.for_rows(num_rows)
+    bound = "at most " if may_end_early(training) else ""
+    limit = "" if training.max_seconds is None else f" or {training.max_seconds:g} s"
+    who = f"{run.card.name} (L = {run.method.num_layers}) on {run.dataset_name}, {num_rows:,} training rows"
+    budget = f"budget={run.budget}{_quicker(run, training.max_iterations)}"
+    return f"{who}: {bound}{training.max_iterations:,} iterations{limit}, {budget}"
+
+
+def _quicker(run: Run, iterations: int | None) -> str:
+    """'; budget=laptop takes 2,000', where that would be so."""
+    given = {"training.max_iterations", "training.epochs"} & set(run.changed)
+    if run.budget != FULL or given or iterations is None or isinstance(run.training, LbfgsSettings):
+        return ""
+    return f"; budget={QUICKER} takes {round(groups.describe('budget', QUICKER)['schedule'] * iterations):,}"
 
 
 def of_run(record: Mapping[str, Any], directory: Path) -> str:

@@ -23,9 +23,15 @@ def write_whole(path: Path, data: bytes | memoryview) -> None:
         os.fsync(file.fileno())
 
 
+ANOTHER_FOLDER = "choose another folder with results_dir=FOLDER"
+
+
 @contextmanager
-def refusing_unwritable(target: str | os.PathLike) -> Iterator[None]:
-    """Turn a full, read-only or forbidden disk, and a path that can be no folder, into one sentence."""
+def refusing_unwritable(target: str | os.PathLike, advice: str = ANOTHER_FOLDER) -> Iterator[None]:
+    """Turn a full, read-only or forbidden disk, and a path that can be no folder, into one sentence.
+
+    :param advice: how the user says where else to write
+    """
     try:
         yield
     except OSError as problem:
@@ -33,24 +39,22 @@ def refusing_unwritable(target: str | os.PathLike) -> Iterator[None]:
             raise
         why = os.strerror(problem.errno)
         if problem.errno in NO_FOLDER:
-            raise Refused(
-                f"{target} cannot be written ({why}: {problem.filename}); choose another folder with results_dir=FOLDER"
-            ) from problem
+            raise Refused(f"{target} cannot be written ({why}: {problem.filename}); {advice}") from problem
         raise Refused(
-            f"{target} cannot be written ({why}; {_room(Path(target))} free there); make room, or choose another "
-            "folder with results_dir=FOLDER"
+            f"{target} cannot be written ({why}; {_room(Path(target))} free there); make room, or {advice}"
         ) from problem
 
 
 @contextmanager
-def replacing(target: str | os.PathLike) -> Iterator[Path]:
+def replacing(target: str | os.PathLike, advice: str = ANOTHER_FOLDER) -> Iterator[Path]:
     """A path beside the target for what takes its place when the block ends well, and vanishes when it does not.
 
+    :param advice: how the user says where else to write
     :raises Refused: when the disk is full or read-only; an older target is untouched
     """
     target = Path(target)
     partial = target.with_name(f".partial-{uuid.uuid4().hex}{target.suffix}")  # the suffix names a picture's format
-    with refusing_unwritable(target):
+    with refusing_unwritable(target, advice):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield partial

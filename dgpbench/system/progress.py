@@ -1,21 +1,30 @@
-"""Progress of a run: a live bar on a terminal, a plain line now and then elsewhere."""
+"""Progress of a run: what it will take, a live bar on a terminal, a plain line now and then elsewhere."""
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 PLAIN_SECONDS = 10.0
+FIRST_SECONDS = 0.3  # of iterations, by which the rest is estimated
 
 
 class Row(Protocol):
     """What progress reads of a row of the trace."""
 
-    iteration: int
-    seconds: float
-    elbo: float  # the objective, whatever its name
-    validation_tll: float | None
+    @property
+    def iteration(self) -> int: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def elbo(self) -> float: ...  # the objective, whatever its name
+
+    @property
+    def validation_tll(self) -> float | None: ...
 
 
 @contextmanager
@@ -79,3 +88,44 @@ def _bar(title: str, objective: str):
     with Progress(*columns, console=Console(stderr=True), transient=True) as live:
         task = live.add_task(title, total=None, text="starting")
         yield lambda row, total: live.update(task, completed=row.iteration, total=total, text=_text(row, objective))
+
+
+@dataclass
+class Forecast:
+    """A ``report`` that says once, by a run's first iterations, how long the rest of its training will take.
+
+    The first block counts for nothing, since memory pools grow in it.
+
+    :param at_most: whether training may end before its last iteration
+    :param max_seconds: of training, after which it ends
+    """
+
+    say: Callable[[str], None]
+    at_most: bool = False
+    max_seconds: float | None = None
+    since: tuple[int, float] | None = None  # the first block's last iteration, and when it ended
+    said: bool = False
+
+    def __call__(self, row: Row, total: int) -> None:
+        """A block has ended at ``row.iteration`` of ``total``."""
+        now = time.monotonic()
+        if self.since is None or row.iteration <= self.since[0]:  # a fit that diverged begins again
+            self.since = row.iteration, now
+        elif not self.said and now - self.since[1] >= FIRST_SECONDS:
+            self.said = True
+            self._say((now - self.since[1]) / (row.iteration - self.since[0]), row, total)
+
+    def _say(self, pace: float, row: Row, total: int) -> None:
+        left = pace * (total - row.iteration)
+        if self.max_seconds is not None:
+            left = min(left, max(0.0, self.max_seconds - row.seconds))
+        bound = "at most" if self.at_most else "about"
+        self.say(f"{bound} {in_words(left)} of training to go, at {1000 * pace:.3g} ms an iteration")
+
+
+def in_words(seconds: float) -> str:
+    """'3 h 20 min'; seconds only below two minutes."""
+    if seconds < 120:
+        return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60:,} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

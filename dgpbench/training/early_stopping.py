@@ -10,9 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from dgpbench.datasets.scaling import Regression
-from dgpbench.training.settings import AdamSettings
-
-RECORD_EVERY = 10  # iterations between two rows of the trace, and two validation scores
+from dgpbench.training.log import RECORD_EVERY
+from dgpbench.training.settings import AdamSettings, LbfgsSettings, TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,12 @@ def stopping_rule(training: AdamSettings) -> StoppingRule | None:
     smoothing = max(1, min(50, start // (10 * RECORD_EVERY)))
     rule = StoppingRule(start, smoothing=smoothing)
     return rule if rule.can_trigger(training.max_iterations) else None
+
+
+def may_end_early(training: TrainingSettings) -> bool:
+    """Whether training may end before ``max_iterations``: L-BFGS where it converges, others in time or by a rule."""
+    by_a_rule = isinstance(training, AdamSettings) and stopping_rule(training) is not None
+    return by_a_rule or isinstance(training, LbfgsSettings) or training.max_seconds is not None
 
 
 def hold_out(train: Regression, training: AdamSettings, seed: int) -> tuple[Regression, Regression | None]:

@@ -1,12 +1,28 @@
 """What is kept of a run while it trains: its trace, its times and limits, its checkpoints."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dgpbench.errors import TimedOut
+from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.training.checkpoints import Checkpoints
+
+RECORD_EVERY = 10  # iterations between two rows of the trace, and two validation scores
+TEST_SCORES = 100  # test scores in a trace, where they are asked for
+Predict = Callable[[Any, int], GaussianMixture]  # (standardised inputs [N, D], seed) -> predictions, in standard units
+
+
+class Scored(NamedTuple):
+    """Scores of the test rows in original units, none where they were not scored.
+
+    ``tll`` is in nats per row, ``rmse`` in units of y.
+    """
+
+    tll: float | None = None
+    rmse: float | None = None
 
 
 class TraceRow(NamedTuple):
@@ -19,26 +35,33 @@ class TraceRow(NamedTuple):
     seconds: float
     elbo: float
     validation_tll: float | None
+    test_tll: float | None = None
+    test_rmse: float | None = None
 
 
 @dataclass
 class TrainingLog:
-    """Keeps tracing and training time apart, records the trace and enforces the limits of wall-clock time.
+    """Keeps times of tracing, training and test scores apart, records the trace and enforces limits of wall-clock time.
 
     :param max_seconds: training stops, without failing, after this many seconds of training
     :param timeout_seconds: the run fails with ``TimedOut`` after this many seconds in all
     :param report: called with (row, max_iterations) whenever a row is recorded
+    :param forecast: called so too; it says how long training will take
     :param checkpoints: where the run's state is kept
+    :param test: scores a way to predict on the test rows, which only the caller of ``fit`` has; None to score nothing
     """
 
     max_seconds: float | None = None
     timeout_seconds: float | None = None
     report: Callable[[TraceRow, int], None] = lambda row, total: None
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    forecast: Callable[[TraceRow, int], None] = lambda row, total: None
+    test: Callable[[Predict], Scored] | None = None
     trace: list[TraceRow] = field(default_factory=list)
     tracing_seconds: float = 0.0
     training_seconds: float = 0.0
-    earlier_seconds: float = 0.0  # of the training, what processes before this one did
+    testing_seconds: float = 0.0
+    earlier_seconds: float = 0.0  # of training and test scores, what processes before this one spent
     prediction_seconds: float | None = None
     retries: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
@@ -47,11 +70,12 @@ class TrainingLog:
         """Forget an attempt that diverged but for a note; its time counts in the whole run's limit alone."""
         self.retries.append({"retry": len(self.retries) + 1, **note})
         self.trace.clear()
-        self.tracing_seconds = self.training_seconds = self.earlier_seconds = 0.0
+        self.tracing_seconds = self.training_seconds = self.testing_seconds = self.earlier_seconds = 0.0
 
     def seconds(self) -> dict[str, float]:
-        """Seconds of tracing, training and prediction, as far as the run came."""
+        """Seconds of tracing, training, test scores on the way (where asked for) and prediction, as far as it came."""
         known = {"tracing": self.tracing_seconds, "training": self.training_seconds}
+        known |= {} if self.test is None else {"testing": self.testing_seconds}
         return known if self.prediction_seconds is None else known | {"prediction": self.prediction_seconds}
 
     def tracing(self, action: Callable):
@@ -70,10 +94,34 @@ class TrainingLog:
         self.check()
         return result
 
-    def record(self, iteration: int, elbo: float, validation_tll: float | None, max_iterations: int) -> None:
-        """Add a row to the trace and report it."""
-        self.trace.append(TraceRow(iteration, self.training_seconds, elbo, validation_tll))
+    def record(
+        self,
+        iteration: int,
+        elbo: float,
+        validation_tll: float | None,
+        max_iterations: int,
+        predict: Predict | None = None,
+    ) -> None:
+        """Add a row to the trace and report it.
+
+        :param predict: predicts with the parameters as they are now, for test scores where those are asked for
+        """
+        scores = self._tested(iteration, max_iterations, predict)
+        self.trace.append(TraceRow(iteration, self.training_seconds, elbo, validation_tll, *scores))
         self.report(self.trace[-1], max_iterations)
+        self.forecast(self.trace[-1], max_iterations)
+
+    def _tested(self, iteration: int, max_iterations: int, predict: Predict | None) -> Scored:
+        """Test scores at every hundredth of the iterations, in whole rows of the trace, and at the last one."""
+        every = RECORD_EVERY * math.ceil(max_iterations / (RECORD_EVERY * TEST_SCORES))
+        due = iteration % every == 0 or iteration == max_iterations
+        if self.test is None or predict is None or not due:
+            return Scored()
+        start = time.perf_counter()
+        scores = self.test(predict)
+        self.testing_seconds += time.perf_counter() - start
+        self.check()
+        return scores
 
     def resume(self, variables: Sequence[Any]) -> int:
         """Restore variables and trace from the newest checkpoint; the iteration to go on from, 0 for a new run."""
@@ -82,13 +130,16 @@ class TrainingLog:
             return 0
         iteration, progress = found
         self.trace[:] = [TraceRow(*row) for row in progress["trace"]]
-        self.training_seconds = self.earlier_seconds = progress["training_seconds"]
+        self.training_seconds = progress["training_seconds"]
+        self.testing_seconds = progress.get("testing_seconds", 0.0)
+        self.earlier_seconds = self.training_seconds + self.testing_seconds
         return iteration
 
     def keep(self, iteration: int, variables: Sequence[Any], *, now: bool = False) -> None:
         """Write a checkpoint when one is due, or now."""
         if now or self.checkpoints.due:
-            progress = {"trace": self.trace, "training_seconds": self.training_seconds}
+            seconds = {"training_seconds": self.training_seconds, "testing_seconds": self.testing_seconds}
+            progress = {"trace": self.trace, **seconds}
             self.checkpoints.save(iteration, variables, progress)
 
     @property

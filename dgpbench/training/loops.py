@@ -11,8 +11,8 @@ from gpflow.keras import tf_keras
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Diverged
 from dgpbench.system import interrupts
-from dgpbench.training.early_stopping import RECORD_EVERY, Validation
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.early_stopping import Validation
+from dgpbench.training.log import RECORD_EVERY, Predict, TrainingLog
 from dgpbench.training.minibatches import Minibatches
 from dgpbench.training.settings import AdamSettings, SamplerSettings
 
@@ -25,10 +25,30 @@ def adam(training: AdamSettings | SamplerSettings):
 
 
 def decayed(start: float, training: AdamSettings | SamplerSettings):
-    """A step length as a function of the step: start * rate^floor(i / steps) (docs/methods.md, "Training")."""
-    return tf_keras.optimizers.schedules.ExponentialDecay(
+    """A step length as a function of the step: start * rate^floor(i / steps), at the end of a run times
+    ``final_decay`` (docs/methods.md, "Training").
+    """
+    staircase = tf_keras.optimizers.schedules.ExponentialDecay(
         start, training.decay_steps, training.decay_rate, staircase=True
     )
+    if isinstance(training, SamplerSettings) or training.final_decay == 1.0:
+        return staircase
+    assert training.max_iterations is not None, "for_rows comes first"
+    return FinalDecay(staircase, training.final_decay, round(training.final_decay_start * training.max_iterations))
+
+
+class FinalDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule that ends with smaller steps.
+
+    :param schedule: until ``first_step``, and from there on times ``factor``
+    """
+
+    def __init__(self, schedule, factor: float, first_step: int):
+        self.schedule, self.factor, self.first_step = schedule, factor, first_step
+
+    def __call__(self, step):
+        usual = self.schedule(step)
+        return usual * tf.where(step < tf.cast(self.first_step, step.dtype), 1.0, tf.cast(self.factor, usual.dtype))
 
 
 def maximise(
@@ -39,6 +59,7 @@ def maximise(
     seed: int,
     log: TrainingLog,
     *,
+    predict: Predict,
     optimiser=None,
     validation: Validation | None = None,
 ) -> int:
@@ -50,6 +71,7 @@ def maximise(
     :param objective: (step, X [B, D], y [B], row numbers [B]) -> scalar
     :param rows: X [N, D], Y [N, 1]
     :param seed: of the minibatches
+    :param predict: with the parameters as they are; for what the log keeps of predictions, which changes no step
     :param optimiser: in place of Adam
     :param validation: asked for a score whenever a row is recorded
     :raises Diverged: when the objective is not finite
@@ -74,7 +96,7 @@ def maximise(
             if not math.isfinite(value):
                 raise Diverged(f"the objective became {value} by iteration {iteration} of {max_iterations}")
             score = log.training(validation.score) if validation is not None else None
-            log.record(iteration, value, score, max_iterations)
+            log.record(iteration, value, score, max_iterations, predict)
             if validation is not None and score is not None:
                 scores.append(score)
                 stopped = validation.rule.stops(iteration, scores)

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from dgpbench.errors import Diverged
 from dgpbench.system import interrupts
-from dgpbench.training.early_stopping import RECORD_EVERY
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.log import RECORD_EVERY, TrainingLog
 from dgpbench.training.minibatches import Minibatches
 from dgpbench.training.sghmc import MovingWindow, Sampler
 

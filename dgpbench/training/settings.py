@@ -28,21 +28,31 @@ class LbfgsSettings:
 
 @dataclass(frozen=True)
 class AdamSettings:
-    """Adam with staircase decay, lr * rate^floor(i / steps), on minibatches."""
+    """Adam with staircase decay, lr * rate^floor(i / steps), on minibatches; at the end times ``final_decay``."""
 
     optimiser: str
     max_iterations: int | None = setting("iterations of training; null where epochs say it", low=1)
     epochs: int | None = setting("passes over the training rows, where max_iterations is null", low=1)
     batch_size: int = setting("B, rows of a minibatch; all rows where there are fewer", low=1)
-    num_samples: int = setting("R, paths of each row in training", low=1)
+    num_samples: int | None = setting(
+        "R, paths of each row in training; null: as many as bring a minibatch to batch_size paths", low=1
+    )
     learning_rate: float = setting("Adam's learning rate at the start", above=0)
     decay_rate: float = setting("factor of the learning rate at each decay", above=0, high=1)
     decay_steps: int = setting("iterations between two decays of the learning rate", low=1)
+    final_decay: float = setting("factor of the learning rate in the last iterations", above=0, high=1, default=1.0)
+    final_decay_start: float = setting(
+        "share of max_iterations after which final_decay holds", low=0, high=1, default=0.85
+    )
     early_stopping: bool = setting("hold rows out and stop when their score keeps falling")
     early_stopping_start: float = setting("first share of max_iterations that never stops", low=0, high=1)
     holdout_fraction: float = setting("share of the training rows held out", above=0, high=0.9)
     validation_samples: int = setting("samples of a validation score", low=1)
     max_seconds: float | None = setting("stop training, without failing, after this long", above=0)
+    trace_test: bool = setting(
+        "score the test rows at each hundredth of the iterations, for the trace; training does not see them",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
         if self.max_iterations is None and self.epochs is None:
@@ -50,11 +60,24 @@ class AdamSettings:
                 "training.max_iterations and training.epochs are both null; one of them must say when to stop"
             )
 
+    @property
+    def paths(self) -> int:
+        """R."""
+        assert self.num_samples is not None, "for_rows comes first"
+        return self.num_samples
+
     def for_rows(self, num_rows: int) -> Self:
-        """With ``max_iterations`` as a number: that of ``epochs`` over the rows, ceil(N / B) each, where it is null."""
-        if self.max_iterations is not None or self.epochs is None:
-            return self
-        return replace(self, max_iterations=self.epochs * math.ceil(num_rows / self.batch_size))
+        """With what depends on N made a number.
+
+        ``max_iterations`` is that of ``epochs`` over the rows, ceil(N / B) each, where it is null; ``num_samples`` is
+        ceil(B / N), which is 1 where a minibatch is not all rows.
+        """
+        chosen = self
+        if self.max_iterations is None and self.epochs is not None:
+            chosen = replace(chosen, max_iterations=self.epochs * math.ceil(num_rows / self.batch_size))
+        if self.num_samples is None:
+            chosen = replace(chosen, num_samples=math.ceil(self.batch_size / num_rows))
+        return chosen
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def test_slow_bursts_do_not_lower_the_rate_of_products(monkeypatch):
 def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
     assert main(["bench", "peers"]) == 2
-    assert "dgpbench[peers]" in capsys.readouterr().err
+    assert "'.[peers]'" in capsys.readouterr().err
 
 
 def test_no_cell_at_all_is_refused():

@@ -42,7 +42,7 @@ def test_a_cache_on_a_full_disk_is_one_sentence_and_holds_nothing(small_disk, mo
         "digest_xy": "0",
         "sources": [source],
     }
-    with pytest.raises(Refused, match=r"disk is full.*DGPBENCH_CACHE"):
+    with pytest.raises(Refused, match=r"No space left on device.*make room, or set DGPBENCH_CACHE"):
         load(spec)
     assert not [path for path in disk.rglob("*") if path.is_file()]
 

@@ -236,7 +236,7 @@ def test_a_sweep_goes_on_after_a_run_that_hangs(zygote, tmp_path):
 
 def test_a_run_that_passes_its_limit_between_steps_goes_on_later_where_it_stopped(zygote, tmp_path):
     arguments = ["run", *TINY, "training.max_iterations=1000000"]
-    job = zygote.start([*arguments, "timeout_minutes=0.2"], tmp_path, **EVERY_STEP)
+    job = zygote.start([*arguments, "timeout_minutes=0.5"], tmp_path, **EVERY_STEP)
     assert job.wait() == 1
     assert the_record(tmp_path)["status"] == "timeout"
     assert checkpointed(tmp_path)

@@ -10,7 +10,7 @@ from dgpbench.errors import Refused
 from dgpbench.experiments.items import load
 from dgpbench.report import published
 from dgpbench.report.collect import collect
-from dgpbench.report.compare import compare, render
+from dgpbench.report.compare import comparison, render
 from dgpbench.report.tables import column_name
 from dgpbench.report.verdicts import judgement
 
@@ -45,7 +45,7 @@ def store(results, item: str, shift: float = 0.0, keep=lambda entry: True) -> li
 def test_every_published_number_is_in_its_cell_of_the_rendered_comparison(item, results):
     shown = {}
     metric = None
-    for line in render(compare(item, [f"results_dir={results}"], collect(results)), "md").splitlines():
+    for line in render(comparison(item, [f"results_dir={results}"], collect(results)), "md").splitlines():
         if line.startswith("### "):
             metric = line[4:]
         elif line.startswith("|"):
@@ -62,14 +62,14 @@ def test_every_published_number_is_in_its_cell_of_the_rendered_comparison(item, 
 def test_the_published_values_agree_with_themselves_and_not_when_shifted(results, item, shift, agree):
     datasets = ("boston", "protein")  # protein has spreads that are printed as 0.00
     given = store(results, item, shift, keep=lambda entry: entry.dataset in datasets)
-    (share,) = compare(item, given).shares()
+    (share,) = comparison(item, given).shares()
     assert share.judged == sum(key[1] in datasets for key in published.of_item(item))
     assert share.agreeing == agree * share.judged
 
 
 def test_seeing_half_a_standard_error_of_difference(results):
     given = store(results, "lindinger2020_table1", 0.5, keep=lambda entry: entry.dataset == "boston")
-    cells = compare("lindinger2020_table1", given).cells
+    cells = comparison("lindinger2020_table1", given).cells
     ours = cells[cells["count"] == cells["wanted"]]
     np.testing.assert_allclose(ours["in_errors"], 0.5 / np.sqrt(2), rtol=1e-6)
     assert set(ours["verdict"]) == {"within"}
@@ -77,7 +77,7 @@ def test_seeing_half_a_standard_error_of_difference(results):
 
 def test_cells_without_a_published_spread_are_left_out_of_the_share(results):
     given = store(results, "hernandez2018_table521")
-    shares = compare("hernandez2018_table521", given).shares()
+    shares = comparison("hernandez2018_table521", given).shares()
     assert [(share.judged, share.left_out) for share in shares] == [(0, 2), (0, 2)]
 
 
@@ -85,7 +85,7 @@ def test_an_incomplete_cell_is_not_judged(results):
     for split in range(7):
         write_toy(results, {"tll": -2.43}, split=split)
     given = ["dataset=boston", "method=star", "method.num_layers=3", f"results_dir={results}"]
-    made = compare("lindinger2020_table1", given)
+    made = comparison("lindinger2020_table1", given)
     assert made.cells["verdict"].tolist() == ["7/10"]
     assert made.shares()[0].judged == 0
     assert "| 7/10 | -2.43 (0.05) |" in " ".join(render(made, "md").split())
@@ -94,9 +94,9 @@ def test_an_incomplete_cell_is_not_judged(results):
 def test_another_budget_is_never_compared_as_if_it_were_the_papers(results):
     write_toy(results, {"tll": -2.43}, budget="smoke")
     given = ["dataset=boston", "method=star", "method.num_layers=3", "split=0", f"results_dir={results}"]
-    assert compare("lindinger2020_table1", given).cells["count"].tolist() == [0]
+    assert comparison("lindinger2020_table1", given).cells["count"].tolist() == [0]
     assert "no agreement with the published numbers" in render(
-        compare("lindinger2020_table1", [*given, "budget=smoke"]), "md"
+        comparison("lindinger2020_table1", [*given, "budget=smoke"]), "md"
     )
 
 
@@ -113,10 +113,13 @@ def paired(results, wins: dict[str, tuple[float, float]]):
 def test_win_frequencies_agree_on_the_winner(results):
     paired(results, {"boston": (0.55, 0.04), "energy": (0.30, 0.02), "concrete": (0.50, 0.03), "power": (0.44, 0.06)})
     given = ["dataset=boston,energy,concrete,power", "method=star,mf", f"results_dir={results}"]
-    made = compare("lindinger2020_table2", given)
+    made = comparison("lindinger2020_table2", given)
     verdicts = dict(zip(made.cells["dataset"], made.cells["verdict"], strict=True))
     assert verdicts == {"boston": "same", "energy": "opposite", "concrete": "undecided", "power": "same"}
-    assert made.shares()[0].text == "win_frequency: 2 of 4 judged cells (50 %) with the same winner; 0 left out"
+    assert (
+        made.shares()[0].text
+        == "win_frequency: 2 of 4 judged cells (50 %) with the same winner, 1 undecided, 1 opposite; 0 left out"
+    )
 
 
 def test_seconds_are_compared_after_the_machines_factor():
@@ -129,16 +132,16 @@ def test_elbos_are_compared_by_standard_errors(results):
     for split, value in enumerate(spread_over(-510.0, 30.0, 10)):
         trace = toy_trace(0.0).assign(elbo=value)
         write_toy(results, method="mf", split=split, trace=trace, overrides={"optimiser": "natgrad_adam"})
-    made = compare("lindinger2020_tables5", ["dataset=boston", f"results_dir={results}"])
+    made = comparison("lindinger2020_tables5", ["dataset=boston", f"results_dir={results}"])
     assert made.cells["verdict"].tolist() == ["within", "0/10"]
 
 
 @pytest.mark.parametrize("form", ["md", "tex", "html", "csv"])
 def test_every_format_renders(results, form):
     given = store(results, "lindinger2020_table1", keep=lambda entry: entry.dataset == "boston")
-    assert "-2.43" in render(compare("lindinger2020_table1", given), form)
+    assert "-2.43" in render(comparison("lindinger2020_table1", given), form)
 
 
 def test_an_item_without_numbers_is_refused():
     with pytest.raises(Refused, match="no published numbers"):
-        compare("lindinger2020_fig3", [])
+        comparison("lindinger2020_fig3", [])

@@ -6,7 +6,7 @@ import pytest
 from toys import toy_record, write_toy
 
 from dgpbench.experiments.items import load
-from dgpbench.experiments.plan import count, in_words, matrix, plan, seconds_left
+from dgpbench.experiments.plan import count, matrix, plan_of, seconds_left, time_left
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
 from dgpbench.runs.resolve import resolve_overrides
@@ -15,7 +15,7 @@ SMALL = ("dataset=boston", "method=mf,sgp", "split=range(2)", "budget=smoke")
 
 
 def planned(results, *given, item="lindinger2020_table1"):
-    return plan(load(item, [*given, f"results_dir={results}"]))
+    return plan_of(load(item, [*given, f"results_dir={results}"]))
 
 
 def finish(planned, status="done"):
@@ -31,6 +31,7 @@ def finish(planned, status="done"):
         ("lindinger2020_table1", ["dataset=naval", "split=3", "method=sgp,sghmc"]),
         ("lindinger2020_table1", ["dataset=boston", "split=0", "training.learning_rate=1e-1", "seed=3", "method=mf"]),
         ("lindinger2020_tables4", ["dataset=energy", "split=0", "budget=laptop", "method=mf,fc"]),
+        ("lindinger2020_tables5", ["dataset=energy", "split=3", "budget=laptop", "seed=1"]),
         ("lindinger2020_fig4", ["method.num_inducing=64,128", "method=star"]),
         ("lindinger2020_figs8", ["dataset=boston", "method=fc"]),
         ("hernandez2018_table511", ["dataset=protein", "split=19", "method.num_layers=2,5", "method=mf"]),
@@ -39,14 +40,14 @@ def finish(planned, status="done"):
     ],
 )
 def test_a_planned_run_lies_where_the_run_itself_would_put_it(item, given):
-    for each in plan(load(item, given)):
+    for each in plan_of(load(item, given)):
         itself = resolve_overrides(each.overrides)
         assert (itself.directory, itself.config_hash) == (each.directory, each.run.config_hash)
 
 
 def test_states_of_runs(results):
     runs = planned(results, *SMALL)
-    assert count(runs) == {"done": 0, "failed": 0, "missing": 6, "conflict": 0}
+    assert count(runs) == {"done": 0, "failed": 0, "missing": 6, "conflict": 0, "blocked": 0}
     finish(runs[0])
     finish(runs[1], "diverged")
     finish(runs[2], "interrupted")
@@ -92,4 +93,4 @@ def test_records_of_another_budget_say_nothing_about_time(results):
     [(None, "time unknown"), (90.0, "about 90 s"), (600.0, "about 10 min"), (12000.0, "about 3 h 20 min")],
 )
 def test_time_in_words(seconds, words):
-    assert in_words(seconds).startswith(words)
+    assert time_left(seconds).startswith(words)

@@ -23,6 +23,7 @@ from dgpbench.experiments import items
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import render
 from dgpbench.report.figures.style import COLOURS
+from dgpbench.report.published import of_item
 from dgpbench.report.run_figure import save_run_figure
 
 
@@ -218,7 +219,8 @@ def test_the_first_plunge_is_left_out_of_the_view_and_nothing_else(drawn, result
 def test_training_curves_draw_each_quantity_against_iterations(drawn, results):
     trace = trace_of(2).assign(test_tll=np.linspace(-3, -2, 30), test_rmse=np.linspace(9, 3, 30))
     trace.loc[::2, "validation_tll"] = np.nan  # taken at every second recorded iteration
-    write_toy(results, method="mf", protocol="jain2021", trace=trace)
+    traced = {"training.trace_test": True}
+    write_toy(results, method="mf", protocol="jain2021", trace=trace, overrides=traced)
     (figure,) = drawn("jain2021_fig11", "method=mf")
     shown = {ax.get_ylabel().split(" (")[0]: ax for ax in figure.axes if ax.axison}
     assert list(shown) == ["ELBO", "test TLL", "test RMSE", "held-out TLL"]
@@ -456,12 +458,14 @@ def test_a_predictive_density_is_drawn_with_inputs_across_and_outputs_up(drawn, 
 # Scores ---------------------------------------------------------------------------------------------------------------
 
 
-def error_bars(ax: Axes) -> list[tuple[float, float, float, float]]:
-    """x, y, and both ends of the horizontal bar of each dot."""
+def error_bars(ax: Axes, hollow: bool = False) -> list[tuple[float, float, float, float]]:
+    """x, y, and both ends of the horizontal bar of each filled dot, or of each hollow one."""
     found = []
     for container in ax.containers:
         assert isinstance(container, ErrorbarContainer)
         data, _, (bars,) = container
+        if (to_hex(data.get_markerfacecolor()) == "#ffffff") != hollow:
+            continue
         for (x, y), segment in zip(np.column_stack(data.get_data()), bars.get_segments(), strict=True):
             assert segment[0, 1] == segment[1, 1] == y
             found.append((x, y, segment[0, 0], segment[1, 0]))
@@ -488,15 +492,66 @@ def test_score_dots_are_means_with_one_standard_error_either_side(drawn, results
     assert "test log-likelihood" in ax.get_xlabel()
 
 
-def test_an_incomplete_mean_is_hollow_and_says_its_count(drawn, results):
+def test_published_values_are_hollow_marks_under_ours_with_their_standard_errors(drawn, results):
+    for split, value in enumerate((-2.0, -3.0)):
+        write_toy(results, {"tll": value}, method="sgp", num_layers=1, split=split)
+        write_toy(results, {"tll": value}, split=split)
+    figure = drawn("lindinger2020_table1", "dataset=boston", "method=sgp,star", "split=range(2)")[0]
+    (ax,) = panels(figure).values()
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ["SGP L1", "STAR L2", "STAR L3"]
+    printed = [of_item("lindinger2020_table1")["tll", "boston", *key] for key in (("sgp", 1), ("star", 2), ("star", 3))]
+    assert [entry.text for entry in printed] == ["-2.58 (0.10)", "-2.47 (0.08)", "-2.43 (0.05)"]
+    marks = error_bars(ax, hollow=True)  # one that we have not run yet is there too
+    numbers = [(-2.58, -2.68, -2.48), (-2.47, -2.55, -2.39), (-2.43, -2.48, -2.38)]
+    np.testing.assert_allclose([(x, low, high) for x, _, low, high in marks], numbers)
+    ours = error_bars(ax)
+    np.testing.assert_allclose([(x, y) for x, y, _, _ in ours], [(-2.5, 0), (-2.5, 2)])
+    for place, (_, y, _, _) in enumerate(marks):
+        assert place < y < place + 0.5  # under ours, nearer to its own line than to the next
+    colours = [to_hex(c[0].get_color()) for c in ax.containers if to_hex(c[0].get_markerfacecolor()) == "#ffffff"]
+    assert colours == [COLOURS[name].lower() for name in ("sgp", "star", "star")]
+    (legend,) = figure.legends
+    assert [text.get_text().split()[0] for text in legend.get_texts()] == ["ours", "published"]
+
+
+def test_a_published_number_without_a_standard_error_has_no_bar(drawn, results):
+    identity = {"task": "fixed", "dataset": "year", "method": "aep", "protocol": "hernandez2018"}
+    write_toy(results, {"rmse": 9.5, "tll": -3.7}, **identity)
+    (figure, *_) = drawn("hernandez2018_table531", "method=aep")
+    printed = of_item("hernandez2018_table531")
+    for ax, metric in zip(figure.axes, ("seconds_per_step", "rmse", "tll"), strict=False):
+        entry = printed[metric, "year", "aep", 3]
+        assert entry.stderr is None
+        ((x, _, low, high),) = error_bars(ax, hollow=True)
+        assert (x, low, high) == (entry.value,) * 3
+
+
+def test_a_figure_of_a_tables_runs_shows_the_tables_published_numbers(drawn, results):
+    write_toy(results, {"rmse": 3.0}, method="aep", num_layers=2, protocol="hernandez2018")
+    figure = drawn("hernandez2018_fig511", "dataset=boston", "method=aep", "method.num_layers=2", "split=0")[0]
+    ((x, _, low, high),) = error_bars(figure.axes[0], hollow=True)
+    entry = of_item("hernandez2018_table511")["rmse", "boston", "aep", 2]
+    np.testing.assert_allclose([x, low, high], [entry.value, entry.value - entry.stderr, entry.value + entry.stderr])
+
+
+def test_a_score_that_the_paper_does_not_print_has_no_published_mark_and_no_legend(drawn, results):
+    write_toy(results, {"rmse": 3.0}, method="mf", num_layers=3, protocol="jain2021")
+    figure = drawn("jain2021_fig4", "dataset=boston", "method=mf", "method.num_layers=3", "split=0")[0]
+    assert error_bars(figure.axes[0], hollow=True) == []
+    assert figure.legends == []
+
+
+def test_an_incomplete_mean_is_pale_and_says_its_count(drawn, results):
     for split, value in enumerate((-2.0, -3.0, -2.2)):
         write_toy(results, {"tll": value}, split=split)
         write_toy(results, {"tll": value}, split=split, num_layers=2)
     write_toy(results, {"tll": -1.0}, split=3, num_layers=2)
     figure = drawn("lindinger2020_table1", "dataset=boston", "method=star", "split=range(4)")[0]
     (ax,) = panels(figure).values()
-    faces = [to_hex(container[0].get_markerfacecolor()) for container in ax.containers]
-    assert faces == [COLOURS["star"].lower(), "#ffffff"]
+    ours = [c[0] for c in ax.containers if to_hex(c[0].get_markerfacecolor()) != "#ffffff"]
+    assert [to_hex(mark.get_markerfacecolor()) for mark in ours] == [COLOURS["star"].lower()] * 2
+    assert [mark.get_alpha() for mark in ours] == [None, 0.4]
     assert [text.get_text() for text in ax.texts] == ["3/4"]
     assert ax.texts[0].xy == pytest.approx((-2.4, 1))
 

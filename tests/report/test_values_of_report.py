@@ -1,6 +1,7 @@
 """The numbers of the HTML report, read from the page that ``dgpbench report`` writes and computed again here."""
 
 import math
+import re
 from itertools import product
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from dgpbench.experiments import items
 from dgpbench.report import sections
 from dgpbench.report.collect import collect
 from dgpbench.report.html_grid import Grid
+from dgpbench.report.published import of_item
 
 TLL = {("sgp", 1): (-2.0, -3.5, -3.1), ("mf", 2): (-2.2, -2.1, -2.9), ("star", 3): (-1.0, -1.5, -2.75)}
 
@@ -87,6 +89,75 @@ def test_a_table_and_its_comparison_say_the_same_of_ten_splits(results):
     assert shown["difference"] == "0.12"
     assert shown["in s.e."] == f"{(ours - printed) / math.hypot(error, 0.05):.1f}"  # 0.12 / 0.13: 0.9
     assert shown["verdict"] == "within"
+
+
+def finding_of(results: Path, item: str) -> str:
+    """The sentence that the report's section of an item begins with."""
+    output = results.parent / "report.html"
+    assert main(["report", str(results), "--output", str(output)]) == 0
+    (section,) = re.findall(rf'<section id="{item}-paper">.*?</section>', output.read_text(), flags=re.DOTALL)
+    before, _, rest = section.partition('<p class="finding">')
+    assert "<table" not in before  # it comes first
+    return rest.partition("</p>")[0]
+
+
+def test_an_items_page_begins_with_what_is_redone_what_agrees_and_the_largest_miss(results):
+    # (data set, method, layers): in combined standard errors, ours of 0.1 beside the published one
+    shifts = {
+        ("boston", "star", 3): 1.0,
+        ("boston", "mf", 2): -1.5,
+        ("energy", "mf", 2): 2.5,
+        ("concrete", "mf", 3): -4.0,
+    }
+    for (dataset, method, layers), errors in shifts.items():
+        printed = of_item("lindinger2020_table1")["tll", dataset, method, layers]
+        mean = printed.value + errors * math.hypot(0.1, printed.stderr)
+        for split, value in enumerate(spread_over(mean, 0.1, 10)):
+            write_toy(results, {"tll": value}, dataset=dataset, method=method, num_layers=layers, split=split)
+    write_toy(results, {"tll": -20.0}, dataset="naval", method="mf", num_layers=2)  # one of ten splits: not redone
+    printed = of_item("lindinger2020_table1")["tll", "concrete", "mf", 3]
+    ours = printed.value - 4 * math.hypot(0.1, printed.stderr)
+    assert finding_of(results, "lindinger2020_table1") == (
+        "4 of 64 published cells are redone. "
+        "tll: 2 of 4 judged cells (50 %) within two combined standard errors, 1 better, 1 worse; 60 left out. "
+        f"The largest miss is mf L3 on concrete: tll {ours:.2f} (0.10), published {printed.text}, "
+        "4.0 combined standard errors apart (worse)."
+    )
+
+
+def test_an_items_page_says_that_nothing_is_redone_yet_or_that_there_is_no_miss(results):
+    write_toy(results, {"tll": -2.43})
+    assert finding_of(results, "lindinger2020_table1") == "0 of 64 published cells are redone."
+    for split, value in enumerate(spread_over(-2.43, 0.1, 10)):
+        write_toy(results, {"tll": value}, split=split)
+    assert finding_of(results, "lindinger2020_table1").endswith(
+        "tll: 1 of 1 judged cells (100 %) within two combined standard errors, 0 better, 0 worse; 63 left out. "
+        "There is no miss."
+    )
+
+
+def test_an_items_page_says_why_numbers_without_standard_errors_are_not_judged(results):
+    for method in ("aepmcm", "mf"):
+        write_toy(results, {"rmse": 3.0, "tll": -2.0}, dataset="bimodal", protocol="hernandez2018", method=method)
+    assert finding_of(results, "hernandez2018_table521") == (
+        "4 of 4 published cells are redone, 4 of which cannot be judged for want of a standard error."
+    )
+
+
+def test_an_items_page_names_every_miss_of_seconds_which_have_no_standard_error(results):
+    ratios = {"aepmcm_r10": 2.0, "aepmcm_r20": 3.1, "mf_r10": 2.0, "mf_r20": 1.2, "aep": 2.0}
+    for series, ratio in ratios.items():
+        method, _, draws = series.partition("_r")
+        training = 100 * ratio * of_item("hernandez2018_table531")["seconds_per_step", "year", series, 3].value
+        seconds = {"tracing": 1.0, "training": training, "prediction": 1.0, "total": 99.0}
+        overrides = {"training.num_samples": int(draws)} if draws else {}
+        write_toy(results, {"rmse": 9.0, "tll": -3.0}, task="fixed", dataset="year", method=method, overrides=overrides,
+                  protocol="hernandez2018", record={"seconds": seconds, "iterations": 100})  # fmt: skip
+    assert finding_of(results, "hernandez2018_table531") == (
+        "15 of 15 published cells are redone, 10 of which cannot be judged for want of a standard error. "
+        "seconds_per_step: 3 of 5 judged cells (60 %) of similar relative cost, 1 faster, 1 slower; 0 left out. "
+        "The misses are aepmcm_r20 L3 on year (slower), mf_r20 L3 on year (faster)."
+    )
 
 
 def test_the_list_of_runs_has_each_runs_whole_time(three_methods):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from toys import spread_over, toy_points, toy_trace, write_toy
+from toys import of_tables5, spread_over, toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
 from dgpbench.report.published import of_item
@@ -173,15 +173,22 @@ def test_better_than_sgp_in_one_task_is_a_standard_error_that_lies_beyond_sgps(r
 
 @pytest.mark.parametrize(("gap", "mark"), [(15 * (1 - NEAR), ""), (15 * (1 + NEAR), "bold")])
 def test_clearly_best_is_an_elbo_whose_standard_error_lies_beyond_all_others(results, gap, mark):
-    changed = {"mf": {}, "fc": {"training.natgrad_gamma": 0.002, "training.decay_rate": 0.95}}
     for method, mean, stderr in (("mf", -510.0, 10.0), ("fc", -510.0 + gap, 5.0)):
         for split, value in enumerate(spread_over(mean, stderr, 10)):
-            overrides = {"optimiser": "natgrad_adam", **changed[method]}
             trace = toy_trace(0.0).assign(elbo=value)
-            write_toy(results, method=method, split=split, trace=trace, overrides=overrides)
+            write_toy(results, method=method, split=split, trace=trace, overrides=of_tables5(method, split))
     made = csv_of("table", "lindinger2020_tables5", results, "dataset=boston")
     assert only(made, method="fc_ng")["mark"] == mark
     assert only(made, method="mf_ng")["mark"] == ""
+
+
+def test_a_run_that_starts_from_another_run_than_the_items_is_no_part_of_its_cells(results):
+    for split, start in ((0, 0), (1, 0)):
+        write_toy(results, method="fc", split=split, trace=toy_trace(0.0), overrides=of_tables5("fc", start))
+    alone = {key: value for key, value in of_tables5("fc", 2).items() if key != "init_from"}
+    write_toy(results, method="fc", split=2, trace=toy_trace(0.0), overrides=alone)
+    made = csv_of("table", "lindinger2020_tables5", results, "dataset=boston", "method=fc")
+    assert only(made, method="fc_ng")["count"] == 1
 
 
 def test_the_best_mean_is_the_lowest_nlpp_by_however_little(results):
@@ -197,7 +204,7 @@ def test_the_best_mean_is_the_lowest_nlpp_by_however_little(results):
 
 @pytest.mark.parametrize(
     ("errors", "verdict"),
-    [(2 * (1 - NEAR), "within"), (2 * (1 + NEAR), "above"), (-2 * (1 - NEAR), "within"), (-2 * (1 + NEAR), "below")],
+    [(2 * (1 - NEAR), "within"), (2 * (1 + NEAR), "better"), (-2 * (1 - NEAR), "within"), (-2 * (1 + NEAR), "worse")],
 )
 def test_a_mean_agrees_within_two_combined_standard_errors(results, errors, verdict):
     printed = of_item("lindinger2020_table1")["tll", "boston", "star", 3]
@@ -211,6 +218,27 @@ def test_a_mean_agrees_within_two_combined_standard_errors(results, errors, verd
     assert row["published_stderr"] == pytest.approx(0.05)
     assert row["difference"] == pytest.approx(errors * 0.13)
     assert row["in_errors"] == pytest.approx(errors)
+
+
+@pytest.mark.parametrize(("errors", "verdict"), [(-2.1, "better"), (-1.9, "within"), (1.9, "within"), (2.1, "worse")])
+def test_a_lower_error_than_the_published_one_is_better(results, errors, verdict):
+    printed = of_item("hernandez2018_table511")["rmse", "boston", "aep", 2]
+    values = spread_over(printed.value + errors * math.hypot(printed.stderr, 0.2), 0.2, 20)
+    fill(results, values, "rmse", method="aep", num_layers=2, protocol="hernandez2018")
+    row = csv_of("compare", "hernandez2018_table511", results, "dataset=boston", "method=aep", "method.num_layers=2")
+    assert only(row, method="aep")["verdict"] == verdict
+
+
+def test_a_number_without_a_published_spread_is_not_judged_and_the_comparison_says_so(results, capsys):
+    printed = of_item("hernandez2018_table531")["rmse", "year", "aep", 3]
+    assert printed.stderr is None
+    identity = {"task": "fixed", "dataset": "year", "method": "aep", "protocol": "hernandez2018"}
+    write_toy(results, {"rmse": printed.value, "tll": -3.0}, **identity)
+    assert main(["compare", "hernandez2018_table531", "method=aep", f"results_dir={results}"]) == 0
+    text = capsys.readouterr().out
+    assert "rmse: 0 of 0 judged cells within two combined standard errors, 0 better, 0 worse; 1 left out." in text
+    assert "Where the paper prints no spread, a cell is not judged." in text
+    assert "no published spread" in text
 
 
 def test_jains_variances_become_standard_errors_over_five_repetitions(results):
@@ -282,7 +310,7 @@ def test_the_share_counts_agreeing_cells_among_the_judged(results, capsys):
         fill(results, spread_over(printed.value + errors * combined, 0.1, 10), dataset=dataset)
     given = ["method=star", "method.num_layers=3", f"results_dir={results}"]
     assert main(["compare", "lindinger2020_table1", *given]) == 0
-    words = "tll: 2 of 3 judged cells (67 %) within two combined standard errors; 5 left out."
+    words = "tll: 2 of 3 judged cells (67 %) within two combined standard errors, 0 better, 1 worse; 5 left out."
     assert words in capsys.readouterr().out
 
 
@@ -300,6 +328,24 @@ def test_a_reference_cell_has_moved_beyond_the_tolerance(results, tmp_path, move
     call = ["check", "lindinger2020_table1", *given, "--reference", str(reference), "--tolerance", "0.01"]
     assert main(call) == code
     assert f"{1 - code} of 1 cells are within 0.01" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["md", "tex", "html", "csv"])
+def test_records_from_before_a_score_leave_its_cell_incomplete_and_never_a_number_that_is_none(results, capsys, form):
+    for split in range(3):
+        write_toy(results, {"tll": -1.0} | ({"pinball": 0.5} if split else {}), split=split, method="mf")
+        write_toy(results, {"tll": -1.0}, split=split, method="star")
+    given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(3)", f"results_dir={results}"]
+    for metric in ("pinball", "interval_score_90"):
+        assert main(["table", "lindinger2020_table1", *given, "--metric", metric, "--format", form]) == 0
+        text = capsys.readouterr().out
+        assert "nan" not in text.lower()
+        if form == "md":
+            wanted = {
+                "pinball": "| boston    |     2/3 |       0/3 |",
+                "interval_score_90": "| boston    |     0/3 |       0/3 |",
+            }
+            assert wanted[metric].replace(" ", "") in text.replace(" ", "")
 
 
 def test_a_table_shows_any_metric_that_is_asked_for(results, capsys):

@@ -96,6 +96,15 @@ def write_toy(
     return directory
 
 
+def of_tables5(method: str, split: int) -> dict[str, Any]:
+    """The overrides of a run of Lindinger et al.'s Table S5, where fc_ng starts from the mf_ng of its split."""
+    if method == "mf":
+        return {"optimiser": "natgrad_adam"}
+    start = f"runs/interpolation/boston/mf-L3/lindinger2020-paper/split{split}-seed0+optimiser=natgrad_adam"
+    steps = {"training.max_iterations": 7000, "training.natgrad_gamma": 0.002, "training.decay_rate": 0.95}
+    return {"optimiser": "natgrad_adam", "init_from": start, **steps}
+
+
 def toy_points(log_density: np.ndarray | float, num_rows: int = 20, seed: int = 0) -> pd.DataFrame:
     """A table of points whose targets and rows depend on ``seed`` (the split) alone, as a direct comparison needs."""
     rng = np.random.default_rng(seed)

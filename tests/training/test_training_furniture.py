@@ -107,6 +107,30 @@ def test_adams_steps_have_the_learning_rate_and_its_staircase_decay():
     np.testing.assert_allclose(fitted.parameters[".q.means[0]"][0], expected, rtol=1e-4)
 
 
+def test_the_learning_rate_ends_with_the_final_decay():
+    """Fifty steps, the last ten of them at a tenth, each after the staircase's own decay."""
+    X = inputs(30)
+    y = np.sin(X[:, 0])
+    decay = ("training.learning_rate=1e-6", "training.decay_rate=0.5", "training.decay_steps=30")
+    fitted = fit(X, y, *decay, "training.final_decay=0.1", "training.final_decay_start=0.8")
+    gradient = features(fitted, X) @ y / NOISE
+    rates = decayed(1e-6, 0.5, 30, 50) * np.where(np.arange(50) < 40, 1.0, 0.1)
+    np.testing.assert_allclose(fitted.parameters[".q.means[0]"][0], np.sign(gradient) * rates.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "paths"), [(25, 3), (60, 1), (100, 1)])
+def test_paths_fill_a_minibatch_that_the_rows_do_not(rows, paths):
+    """R = ceil(B / N): the bound of a batch is the mean over that many paths."""
+    chosen = ("training.batch_size=60", "training.num_samples=null")
+    X = inputs(rows)
+    deep = (FROZEN, "method.num_layers=2", "method.output_scale=0.1", "training.max_iterations=1")
+    filled, told = (
+        fit(X, X[:, 0], *deep, *more, method="mf")
+        for more in (chosen, ("training.batch_size=60", f"training.num_samples={paths}"))
+    )
+    assert filled.trace[-1].elbo == told.trace[-1].elbo
+
+
 def test_adam_has_the_epsilon_of_the_published_runs():
     """Under a likelihood so wide that gradients are of epsilon's size."""
     X = inputs(30)
@@ -265,7 +289,7 @@ def test_tracing_and_training_are_timed_apart_and_go_on_after_a_resume(tmp_path)
         log.training(lambda: None)
         log.record(20, -1.5, -2.5, 50)
     assert (log.tracing_seconds, log.training_seconds) == (5.0, 11.0)
-    assert log.trace == [(20, 11.0, -1.5, -2.5)]
+    assert [row[:4] for row in log.trace] == [(20, 11.0, -1.5, -2.5)]
     log.keep(20, [])
     later = TrainingLog(checkpoints=Checkpoints(tmp_path, "key", 0.0))
     assert later.resume([]) == 20

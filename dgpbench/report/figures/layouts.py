@@ -12,7 +12,7 @@ import pandas as pd
 
 from dgpbench.experiments.items import Item
 from dgpbench.report import calibration_study as numbers
-from dgpbench.report import cells, covariances, step_times
+from dgpbench.report import cells, covariances, published, step_times
 from dgpbench.report.figures import calibration, posterior, scores, sources, synthetic, timing, training
 from dgpbench.report.figures.panels import Panel
 from dgpbench.report.figures.style import label
@@ -184,9 +184,11 @@ def predictive_densities(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 @layout
 def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """A panel for each metric and data set of a table (Jain et al. 2021, Fig. 4; thesis, Figs. 5.1.1-2)."""
-    frame = cells.cells(item, runs.drop(columns="series"))
-    height = 1.0 + 0.19 * frame.groupby(["metric", "dataset"]).size().max()
+    """A panel for each metric and data set of a table (Jain et al. 2021, Fig. 4; thesis, Figs. 5.1.1-2), with the
+    published numbers of the item, or of the table that ``options.published`` names."""
+    frame = published.beside(cells.cells(item, runs.drop(columns="series")), item.options.get("published", item.name))
+    line = 0.27 if frame["published"].notna().any() else 0.19
+    height = 1.0 + line * frame.groupby(["metric", "dataset"]).size().max()
     width = max(
         3.3, 2.4 + 0.075 * max(len(label(*key)) for key in zip(frame["method"], frame["num_layers"], strict=True))
     )

@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dgpbench.errors import Refused
-from dgpbench.experiments import plan
 from dgpbench.experiments.items import Item, Sweep
+from dgpbench.experiments.plan import plan_of
 from dgpbench.predictions import metrics
 from dgpbench.report import cells, statistics
 from dgpbench.report.figures import ranking
@@ -70,7 +70,7 @@ def num_runs(item: Item) -> int:
     if len({row for row, _ in wanted}) < len(
         wanted
     ):  # sweeps may meet in a run, as Fig. S7's do: only its identity tells
-        return len(plan.plan(item))
+        return len(plan_of(item))
     return sum(splits for _, splits in wanted)
 
 

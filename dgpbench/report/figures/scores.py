@@ -1,24 +1,37 @@
 """Scores of many runs: bars per data set, box plots of the ELBO, scores against seconds."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from dgpbench.report.figures.style import ELBO_LABEL, Look, axis_label, entries, log_scale
 
+BELOW = 0.33  # of the distance of two methods: where the published mark lies under ours
+PALE = 0.4  # opacity of an incomplete mean
+
 
 def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     """Mean score of each method on one data set, with its standard error over splits (Jain et al. 2021, Fig. 4).
 
     Dots rather than bars: a bar's length would mean something only from a natural zero, which a log-density has not.
-    An incomplete mean is drawn hollow, with its count; a method without a run keeps its line, empty.
+    An incomplete mean is pale, with its count; a method without a run keeps its line, empty. The published number and
+    its standard error are a hollow mark under ours.
 
-    :param frame: columns method, num_layers, metric (one for all rows), mean, stderr, count, wanted
+    :param frame: columns method, num_layers, metric (one for all rows), mean, stderr, count, wanted, published,
+        published_stderr
     """
     names = []
     for place, (name, look, rows) in enumerate(entries(frame)):
-        _dot(ax, place, rows.iloc[0], look)
+        row = rows.iloc[0]
+        _ours(ax, place, row, look)
+        _mark(
+            ax, row["published"], place + BELOW, row["published_stderr"], look, markerfacecolor="white", linewidth=0.8
+        )
         names.append(name)
+    if frame["published"].notna().any():
+        _legend(ax)
     even = {"tll_difference": 0.0, "win_frequency": 0.5}.get(frame["metric"].iloc[0])
     if even is not None:
         ax.axvline(even, color="0.4", linestyle="--", linewidth=1)
@@ -31,18 +44,29 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     return ax
 
 
-def _dot(ax: Axes, place: int, row: pd.Series, look: Look) -> None:
-    if not np.isfinite(row["mean"]):
-        return
-    complete = row["count"] >= row["wanted"]
-    spread = row["stderr"] if np.isfinite(row["stderr"]) else 0
-    ax.errorbar(
-        row["mean"], place, xerr=spread, fmt=look.marker, color=look.colour, markersize=5, capsize=2,
-        markerfacecolor=look.colour if complete else "white",
-    )  # fmt: skip
-    if not complete:
+def _ours(ax: Axes, place: int, row: pd.Series, look: Look) -> None:
+    if row["count"] >= row["wanted"]:
+        _mark(ax, row["mean"], place, row["stderr"], look)
+    elif np.isfinite(row["mean"]):
+        _mark(ax, row["mean"], place, row["stderr"], look, alpha=PALE)
         text = f"{int(row['count'])}/{int(row['wanted'])}"
         ax.annotate(text, (row["mean"], place), (0, 4), textcoords="offset points", ha="center", fontsize="x-small")
+
+
+def _mark(ax: Axes, mean: float, place: float, stderr: float, look: Look, **style: Any) -> None:
+    """A mean with its standard error; nothing where there is no mean, no bar where there is no standard error."""
+    if np.isfinite(mean):
+        spread = stderr if np.isfinite(stderr) else 0
+        given: dict[str, Any] = {"color": look.colour, "markersize": 5, "capsize": 2} | style
+        ax.errorbar(mean, place, xerr=spread, fmt=look.marker, **given)
+
+
+def _legend(ax: Axes) -> None:
+    """Which mark is whose, in no method's colour."""
+    usual: dict[str, Any] = {"color": "0.3", "marker": "o", "linestyle": "none", "markersize": 5}
+    ax.plot([], [], label="ours ± standard error", **usual)
+    ax.plot([], [], label="published ± standard error", markerfacecolor="white", **usual)
+    ax.legend()
 
 
 def elbo_boxes(frame: pd.DataFrame, ax: Axes) -> Axes:

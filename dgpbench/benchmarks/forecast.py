@@ -1,0 +1,54 @@
+"""How long a run will take, before anything of it runs: by finished runs like it, else by its counted products."""
+
+from statistics import median
+
+from dgpbench.benchmarks import cost
+from dgpbench.benchmarks.rates import numpy_rate
+from dgpbench.runs import store
+from dgpbench.runs.resolve import Run
+from dgpbench.system.progress import in_words
+from dgpbench.training.settings import LbfgsSettings
+
+# A step at the published sizes takes so many times what its products do: docs/cost.md. Small models take more.
+TIMES_THE_FLOOR = (1.4, 3.2)
+
+
+def forecast(run: Run, num_rows: int, num_features: int) -> str:
+    """What a run will take and how that is known, in a sentence.
+
+    :param num_rows: of training
+    """
+    seconds = seconds_of_like_runs(run)
+    if seconds:
+        several = f"{len(seconds)} finished runs took that differ"
+        runs = several if len(seconds) > 1 else "1 finished run took that differs"
+        return f"about {in_words(median(seconds))}, as {runs} in split or seed alone"
+    return _by_its_products(run, num_rows, num_features)
+
+
+def seconds_of_like_runs(run: Run) -> list[float]:
+    """Total seconds of the finished runs that differ from this one by split and seed alone."""
+    found = []
+    for folder in sorted(run.directory.parent.glob("split*-seed*")):
+        record = store.read_if_present(folder) if _changed(folder.name) == _changed(run.directory.name) else None
+        if record is not None and record["status"] == "done":
+            found.append(float(record["seconds"]["total"]))
+    return found
+
+
+def _changed(name: str) -> str:
+    """What a run's last folder says besides split and seed."""
+    return name.partition("+")[2]
+
+
+def _by_its_products(run: Run, num_rows: int, num_features: int) -> str:
+    training = run.training.for_rows(num_rows)
+    if isinstance(training, LbfgsSettings):
+        return "how long is not known before it runs: L-BFGS ends where it converges"
+    flops, rate = cost.step_flops(run, training, num_rows, num_features), numpy_rate(run.precision)
+    least = cost.iterations(run, training) * flops / (1e9 * rate)
+    low, high = TIMES_THE_FLOOR
+    return (
+        f"all of them: at least {in_words(least)} on one thread, by their products ({flops / 1e9:.2g} GFLOP each, "
+        f"{rate:.0f} GFLOP/s here); {low} to {high} times that at the published sizes"
+    )

@@ -1,0 +1,20 @@
+"""In place of a worker's run: spawned processes see no other patch, and find this file by its name."""
+
+import time
+
+from dgpbench.runs import store
+from dgpbench.runs.outcomes import Outcome
+
+
+def after_its_start(run):
+    """Takes longer where others start from it; fails on split 0, and where what it starts from has left no mark yet."""
+    if run.split == 0 and run.start is None:
+        return Outcome("failed", None, "a toy failure")
+    if run.start is not None and not (run.start / "mark").exists():
+        return Outcome("refused", None, f"{run.start} was not there")
+    if run.start is None:
+        time.sleep(0.5)
+    run.directory.mkdir(parents=True)
+    (run.directory / "mark").touch()
+    assert store.read_if_present(run.directory) is None
+    return Outcome("done", str(run.directory), "")

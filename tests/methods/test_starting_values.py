@@ -1,0 +1,55 @@
+"""A mean-field run's parameters in a fully coupled model: the same posterior, bound and predictions to rounding."""
+
+import door
+import numpy as np
+import pytest
+
+SMALL = ("budget=smoke", "method.num_layers=3", "method.num_inducing=5")
+STILL = ("training.max_iterations=1", "training.learning_rate=1e-30")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=30)
+
+
+@pytest.fixture(scope="module")
+def mean_field(rows):
+    """Trained far enough that its posterior is far from the one that a fully coupled run starts with by itself."""
+    moved = (
+        "optimiser=natgrad_adam",
+        "training.max_iterations=40",
+        "training.learning_rate=0.05",
+        "training.natgrad_gamma=0.1",
+    )
+    return door.fit(*rows, "method=mf", *SMALL, *moved)
+
+
+@pytest.mark.parametrize("method", ["fc", "mf"])
+def test_a_run_begins_where_the_mean_field_run_ended(method, rows, mean_field):
+    begun = door.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters)
+    expected, found = mean_field.predict(rows[0]), begun.predict(rows[0])
+    np.testing.assert_allclose(found.means, expected.means, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.variances, expected.variances, rtol=1e-9)
+    alone = door.fit(*rows, f"method={method}", *SMALL, *STILL)
+    assert np.abs(alone.predict(rows[0]).means - expected.means).max() > 0.01
+
+
+def test_the_bound_of_the_fully_coupled_run_begins_as_the_mean_field_runs_with_equal_draws(rows, mean_field):
+    first = {
+        method: door.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters).trace[0].elbo
+        for method in ("mf", "fc")
+    }
+    assert first["fc"] == pytest.approx(first["mf"], rel=1e-9)
+
+
+def test_every_block_of_the_mean_field_posterior_is_where_it_was_and_the_others_are_zero(rows, mean_field):
+    begun = door.fit(*rows, "method=fc", *SMALL, *STILL, initial=mean_field.parameters)
+    mf, fc = (fitted.predictor.posterior() for fitted in (mean_field, begun))
+    dense = [begun.predictor.model.q.blocks([]).dense()[1].numpy()]
+    dense.append(mean_field.predictor.model.q.blocks([]).dense()[1].numpy())
+    np.testing.assert_allclose(*dense, rtol=1e-9, atol=1e-15)
+    for name in mf:
+        np.testing.assert_allclose(fc[name], mf[name], rtol=1e-9, atol=1e-15)
