@@ -44,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     listing.add_argument("--json", action="store_true", help="print JSON")
 
     show = commands.add_parser("show", help="one run: its scores, settings and picture")
-    show.add_argument("run", help="the run's directory, below results/runs")
+    show.add_argument("run", help="the run's directory, below results/runs, or FILE.jsonl:LINE")
     show.add_argument("--plot", action="store_true", help="write its picture")
     show.add_argument("--output", help="where the picture goes (default: figure.png beside the record)")
     show.add_argument("--json", action="store_true", help="print the record")
@@ -149,7 +149,7 @@ def _add_bench(commands) -> None:
 def _add_results(commands) -> None:
     results = commands.add_parser("results", help="look after the records")
     actions = results.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
-    verify = actions.add_parser("verify", help="check every record and the files beside it")
+    verify = actions.add_parser("verify", help="check every record, raw or compact, and the files beside it")
     verify.add_argument(
         "results_dir", nargs="?", default="results", help="the folder that holds runs/ (default: results)"
     )
@@ -159,6 +159,25 @@ def _add_results(commands) -> None:
     verify.add_argument(
         "--rescore", action="store_true", help="compute scores again from points.parquet, and name those that differ"
     )
+    texts = {
+        "export": "write one line a run to results/records, which is committed: those of some items, or all",
+        "import": "take raw or compact records that another machine has made",
+        "trace": "from each number of an item to its runs, and the command that repeats one",
+        "redo": "carry a run out again and ask whether its scores agree: exit code 1 where they do not",
+    }
+    actions_of = {name: actions.add_parser(name, help=text, description=text) for name, text in texts.items()}
+    for name, words in {"export": "[ITEM ...] [KEY=VALUE ...]", "import": "PATH ...", "redo": "RUN"}.items():
+        actions_of[name].add_argument("overrides", nargs="*", metavar=words, help=_WORDS[name])
+    actions_of["trace"].add_argument("item", metavar="ITEM", help="such as lindinger2020_table1")
+    actions_of["trace"].add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as dataset=boston")
+    actions_of["redo"].add_argument("--random", action="store_true", help="one of them, by chance")
+
+
+_WORDS = {
+    "export": "items, and what narrows them; results_dir=FOLDER is where records are (default: results)",
+    "import": "folders that hold runs/, .jsonl files or folders of them; results_dir=FOLDER is where they go",
+    "redo": "a run's directory, FILE.jsonl:LINE, or the settings that name it; with --random an item, or settings",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -180,7 +180,7 @@ def test_validate_knows_of_a_run_that_is_done_and_of_one_in_the_way(monkeypatch,
     door.without_training(monkeypatch)
     run = door.run(tmp_path, "method=mf", "dataset=diabetes")
     given = ("method=mf", "dataset=diabetes", f"results_dir={tmp_path}")
-    assert validated(capsys, *given)[-1] == f"{run.directory} is done already, so nothing would be run"
+    assert validated(capsys, *given)[-1] == f"{run.directory} is done already, so nothing was run"
     path = run.directory / "record.json"
     path.write_text(path.read_text().replace(run.record["config_hash"], "0" * len(run.record["config_hash"])))
     refusals = []

@@ -27,10 +27,6 @@ def plan(options: Namespace) -> int:
     print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {len(runs)} runs: {counts}")
     print(f"left with one worker: {time_left(left)}")
     for run in runs:
-        if run.state == BLOCKED:
-            print(f"blocked: {run.why}")
-        if run.state == CONFLICT:
-            print(
-                f"{run.directory} holds a record made with other settings; move it away, or choose another results_dir="
-            )
+        if run.state in (BLOCKED, CONFLICT):
+            print(f"{run.state}: {run.why}")
     return 0

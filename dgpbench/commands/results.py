@@ -1,15 +1,22 @@
-"""``dgpbench results verify``: are all records and the files beside them whole?"""
+"""``dgpbench results``: are all records and the files beside them whole? The other actions are in ``records.py``."""
 
 import os
 from argparse import Namespace
 from pathlib import Path
 
+from dgpbench.commands import records
 from dgpbench.errors import Refused
-from dgpbench.runs import rescoring, store
+from dgpbench.runs import rescoring, store, verification
 from dgpbench.system import files
 
 
 def results(options: Namespace) -> int:
+    """The action that was asked for."""
+    actions = {"verify": verify, "export": records.export, "import": records.import_}
+    return (actions | {"trace": records.trace, "redo": records.redo})[options.action](options)
+
+
+def verify(options: Namespace) -> int:
     """Name every damaged run, and move it away where that is asked for; exit code 1 where there was one.
 
     With ``--rescore`` also name every record whose scores are not those of its points: exit code 1 too.
@@ -17,6 +24,9 @@ def results(options: Namespace) -> int:
     folder = Path(options.results_dir)
     if not folder.is_dir():
         raise Refused(f"{folder} is not a folder; name the one that holds runs/")
+    compact, wrong = verification.check(folder)
+    if wrong:
+        print("\n".join(wrong))
     number = damaged = 0
     for path, _ in store.find_records(folder):
         number += 1
@@ -26,8 +36,10 @@ def results(options: Namespace) -> int:
             if options.quarantine:
                 print(f"moved to {_quarantine(folder, path.parent)}")
     print(f"{number} records, {damaged} damaged")
+    if compact:
+        print(f"{compact} compact records, {len(wrong)} problems")
     agreed = _rescored(folder) if options.rescore else True
-    return int(damaged > 0 or not agreed)
+    return int(damaged > 0 or bool(wrong) or not agreed)
 
 
 def _rescored(folder: Path) -> bool:

@@ -5,11 +5,15 @@ from argparse import Namespace
 from pathlib import Path
 
 from dgpbench.errors import Refused
-from dgpbench.runs import store, summary
+from dgpbench.runs import archive, store, summary
+from dgpbench.runs.lines import Line
 
 
 def show(options: Namespace) -> int:
     """Print a run's scores and settings; with ``--plot`` write its picture."""
+    line = compact_record(options.run)
+    if line is not None:
+        return _show_compact(line, options)
     directory = run_directory(options.run)
     try:
         record = store.read_record(directory)
@@ -24,6 +28,26 @@ def show(options: Namespace) -> int:
         print(f"damaged: {problem}")
     if options.plot:
         print(f"picture: {_plot(directory, record, options.output)}")
+    return 0
+
+
+def compact_record(given: str) -> Line | None:
+    """The compact record that FILE:LINE names, or a run's directory that is not here."""
+    found = archive.named(given)
+    return None if found is None or Path(found.source).is_dir() else found
+
+
+def _show_compact(line: Line, options: Namespace) -> int:
+    if options.json:
+        print(json.dumps(line.record, indent=2))
+    else:
+        print(summary.of_run(line.record, line.source))
+        print("\n".join(_settings(line.record)))
+    if options.plot:
+        raise Refused(
+            f"{line.source} is a compact record: a picture needs the run's own files, below results/runs where it was "
+            "carried out"
+        )
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dgpbench.config.overrides import expand, parse, split_arguments
 from dgpbench.runs import start, summary
 from dgpbench.runs.resolve import Run
-from dgpbench.runs.run import is_done
+from dgpbench.runs.run import skipped_outcome
 from dgpbench.runs.validation import check_overrides
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def _outlook(run: Run, table: "Table | None") -> list[str]:
     """What a run would do: its data, its iterations and its time; a table that is not here has its file's size."""
     from dgpbench.benchmarks.forecast import forecast
 
-    if is_done(run):
-        return [f"{run.directory} is done already, so nothing would be run"]
+    if (skipped := skipped_outcome(run)) is not None:
+        return [skipped.message]
     sizes = _declared(run) if table is None else _read(run, table)
     if run.init_from is not None:
         start.parameters(run.init_from, run.limits.results_dir)

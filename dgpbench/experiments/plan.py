@@ -1,7 +1,7 @@
 """Which runs an item needs, which of them are there, and how long the rest will take.
 
-Whether a run is there is decided by its identity alone. A run that starts from another stands behind it, and cannot be
-carried out before that one is done.
+Whether a run is there is decided by its identity alone; a compact record is as good as the run's own. A run that starts
+from another stands behind it, and cannot be carried out before that one is done.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dgpbench.experiments.items import Item
 from dgpbench.experiments.wanted import Wanted, wanted
-from dgpbench.runs import store
+from dgpbench.runs import archive, store
 from dgpbench.runs.resolve import Run
 from dgpbench.system.progress import in_words
 
@@ -30,7 +30,7 @@ class Planned:
     :param state: ``done``, ``failed``, ``missing``, ``conflict``: a record made with other settings is in its place,
         or ``blocked``: it is missing, and the run that it starts from is not done and will not be
     :param seconds: total seconds of its record, where there is one
-    :param why: of a blocked run, one sentence
+    :param why: of a run that is blocked or in conflict, one sentence
     """
 
     wanted: Wanted
@@ -79,24 +79,31 @@ def _from_the_start(each: Wanted) -> Iterator[Wanted]:
 
 
 def _planned(each: Wanted, before: Mapping[Path, Planned]) -> Planned:
-    state, seconds = _state(each.run)
+    state, seconds, why = _state(each.run)
     start = None if each.start is None else before[each.start.run.directory]
     if state == MISSING and start is not None and start.state in NEVER_DONE:
         how = NEVER_DONE[start.state]
         return Planned(each, BLOCKED, why=f"{each.run.directory} starts from {start.directory}, which {how}")
-    return Planned(each, state, seconds)
+    return Planned(each, state, seconds, why)
 
 
-def _state(run: Run) -> tuple[str, float | None]:
-    record = store.read_if_present(run.directory)
-    if record is None:
-        return MISSING, None
+def _state(run: Run) -> tuple[str, float | None, str]:
+    try:
+        line = archive.lookup(run.limits.results_dir, run.identity)
+    except archive.Contradiction as problem:
+        return CONFLICT, None, str(problem)
+    if line is None:
+        return MISSING, None, ""
+    record = line.record
     seconds = record["seconds"].get("total")
     if record["status"] in store.FAILED:
-        return BROKEN, seconds
+        return BROKEN, seconds, ""
     if record["status"] != "done":
-        return MISSING, None
-    return (DONE if record["config_hash"] == run.config_hash else CONFLICT), seconds
+        return MISSING, None, ""
+    if record["config_hash"] == run.config_hash:
+        return DONE, seconds, ""
+    why = f"{line.source} holds a record made with other settings; move it away, or choose another results_dir="
+    return CONFLICT, seconds, why
 
 
 # Words and time -------------------------------------------------------------------------------------------------------

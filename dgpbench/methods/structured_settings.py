@@ -39,6 +39,8 @@ class StructuredSettings(MeanMapSettings):
         if self.blocks_file is not None:
             object.__setattr__(self, "blocks", _read_blocks(self.blocks_file))
             object.__setattr__(self, "blocks_file", None)  # what it says counts, not where it lies
+        if self.output_start == "sgpr" and not self.whiten:
+            raise Refused("method.output_start=sgpr starts q in whitened coordinates; it takes method.whiten=true")
         if (self.structure == "custom") != (self.blocks is not None):
             raise Refused(
                 "method.structure=custom takes its couplings from method.blocks or method.blocks_file"

@@ -1,10 +1,11 @@
 """The cells of a table: for each data set and column the mean over splits, its standard error, and what is missing.
 
 A mean is over the done runs of one budget, one protocol and one seed; a failed split is counted, never averaged over.
-Columns of a cell frame: metric, dataset, method (the series' name), num_layers, mean, stderr, count, failed, wanted.
+Columns of a cell frame: metric, dataset, method (the series' name), num_layers, mean, stderr, count, failed, wanted,
+unknown (done runs, or pairs of them, whose files are elsewhere and whose compact records lack the value).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dgpbench.config.canonical import canonical
 from dgpbench.experiments.items import Block, Item, Sweep
 from dgpbench.experiments.wanted import wanted as wanted_runs
 from dgpbench.predictions import metrics
+from dgpbench.runs import compact as compacting
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 
@@ -92,11 +94,11 @@ def _cells_of(block: Block, item: Item, chosen: pd.DataFrame) -> pd.DataFrame:
     expected = wanted(item)
     if block.pairs:
         expected = _pairs_wanted(block, expected)
-        values = pd.DataFrame(_compared(block, chosen), columns=[*KEYS, "split", "value"])
+        values = compared(block, chosen)
         failed = pd.DataFrame(columns=[*KEYS, "failed"])
     else:
         done = chosen[chosen["status"] == "done"]
-        values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done))
+        values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done), here=is_here(done["path"]))
         broken = chosen[chosen["status"].isin(store.FAILED)]
         failed = broken.groupby(KEYS, as_index=False).agg(failed=("split", "count"))
     summary = (
@@ -105,7 +107,11 @@ def _cells_of(block: Block, item: Item, chosen: pd.DataFrame) -> pd.DataFrame:
         .agg(mean=("value", "mean"), deviation=("value", "std"), count=("value", "count"))
     )
     merged = expected.merge(summary, on=KEYS, how="left").merge(failed, on=KEYS, how="left")
-    merged[["count", "failed"]] = merged[["count", "failed"]].astype(float).fillna(0).astype(int)
+    elsewhere = values[values["value"].isna() & ~values["here"]]
+    unknown = elsewhere.groupby(KEYS, as_index=False).agg(unknown=("split", "count"))
+    merged = merged.merge(unknown, on=KEYS, how="left")
+    counts = ["count", "failed", "unknown"]
+    merged[counts] = merged[counts].astype(float).fillna(0).astype(int)
     merged["stderr"] = merged.pop("deviation") / np.sqrt(merged["count"].where(merged["count"] > 1))
     return merged.assign(metric=block.metric).rename(columns={"series": "method"})
 
@@ -119,14 +125,24 @@ def value_of(metric: str) -> Callable[[pd.DataFrame], pd.Series]:
     return special.get(metric, lambda runs: runs[metric] if metric in runs else pd.Series(np.nan, runs.index))
 
 
+def is_here(paths: pd.Series) -> np.ndarray:
+    """Which runs have their own files here."""
+    return np.array([Path(path).is_dir() for path in paths], dtype=bool)
+
+
 def _seconds_per_step(runs: pd.DataFrame) -> pd.Series:
     """Seconds of training, tracing excluded, for each iteration."""
     return runs["seconds_training"] / runs["iterations"] if len(runs) else pd.Series(dtype=float)
 
 
 def _elbo(runs: pd.DataFrame) -> pd.Series:
-    """The mean ELBO of the last tenth of the trace: single values are estimates from one minibatch."""
-    return pd.Series([final_elbo(Path(path)) for path in runs["path"]], index=runs.index, dtype=float)
+    """The mean ELBO of the last tenth of the trace, from the trace or from the compact record."""
+    values = [_elbo_of(Path(run.path), run.compact) for run in runs.itertuples(index=False)]
+    return pd.Series(values, index=runs.index, dtype=float)
+
+
+def _elbo_of(directory: Path, compact: Mapping[str, Any] | None) -> float | None:
+    return final_elbo(directory) if compact is None or directory.is_dir() else compact.get("elbo")
 
 
 def final_elbo(directory: Path) -> float:
@@ -134,8 +150,8 @@ def final_elbo(directory: Path) -> float:
     path = directory / store.TRACE
     if not path.is_file():
         return float("nan")
-    values = pd.read_parquet(path, columns=["elbo"])["elbo"].to_numpy()
-    return float(values[-max(1, len(values) // 10) :].mean())
+    found = compacting.final_elbo(pd.read_parquet(path, columns=["elbo"]))
+    return float("nan") if found is None else found
 
 
 # Direct comparisons ---------------------------------------------------------------------------------------------------
@@ -152,16 +168,34 @@ def _pairs_wanted(block: Block, expected: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*KEYS, "wanted"])
 
 
-def _compared(block: Block, chosen: pd.DataFrame) -> Iterator[tuple[str, str, int, int, float]]:
-    function = {"win_frequency": metrics.win_share, "tll_difference": metrics.mean_density_difference}[block.metric]
+COMPARISONS = {"win_frequency": metrics.win_share, "tll_difference": metrics.mean_density_difference}
+
+
+def compared(block: Block, chosen: pd.DataFrame) -> pd.DataFrame:
+    """Direct comparisons of the done runs: columns dataset, series, num_layers, split, value, here."""
+    rows = [
+        (row.dataset, f"{first}_vs_{second}", row.num_layers, row.split, _value(block.metric, row), False)
+        for first, second, both in pairs_of(block, chosen)
+        for row in both.itertuples()
+    ]
+    return pd.DataFrame(rows, columns=[*KEYS, "split", "value", "here"]).astype({"here": bool})
+
+
+def pairs_of(block: Block, chosen: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Both sides of each pair of a block: a row for each split that is done on both, their columns ending in _a, _b."""
     done = chosen[chosen["status"] == "done"]
     for first, second in block.pairs:
         a, b = (done[done["series"] == side] for side in (first, second))
-        both = a.merge(b, on=["dataset", "num_layers", "split"], suffixes=("_a", "_b"))
-        for row in both.itertuples():
-            value = function(_points(row.path_a), _points(row.path_b))
-            yield row.dataset, f"{first}_vs_{second}", row.num_layers, row.split, value
+        yield first, second, a.merge(b, on=["dataset", "num_layers", "split"], suffixes=("_a", "_b"))
 
 
-def _points(directory: str) -> pd.DataFrame:
+def _value(metric: str, row: Any) -> float:
+    """From the rows of both runs where they are here, else as the compact records have it; NaN where they do not."""
+    if Path(row.path_a).is_dir() and Path(row.path_b).is_dir():
+        return COMPARISONS[metric](points_of(row.path_a), points_of(row.path_b))
+    return row.against_a.get(row.key_b, {}).get(metric, float("nan"))
+
+
+def points_of(directory: str) -> pd.DataFrame:
+    """What a direct comparison needs of a run's rows."""
     return pd.read_parquet(Path(directory, store.POINTS), columns=["row", "y", "log_density"])

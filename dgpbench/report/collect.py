@@ -1,51 +1,67 @@
 """All records of a results folder as one tidy frame: what every table, figure and comparison starts from.
 
-One row for each run: its identity, how it ended, its scores and seconds. ``overrides`` and ``config`` hold the record's
-own mappings, so that a table can pick exactly the runs it is about; arrays stay in the files beside the record.
+One row for each run, raw or compact: its identity, how it ended, its scores and seconds. ``overrides`` and ``config``
+hold the record's own mappings, so that a table can pick exactly the runs it is about; arrays stay in the files beside
+the record. ``path`` is the run's directory, or FILE:LINE of its compact record where that is all there is; ``compact``
+is that record, raw files or not, and ``against`` its direct comparisons with other runs, by their ``key``.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dgpbench.runs import store
+from dgpbench.runs import archive
+from dgpbench.runs.archive import Found
 
 if TYPE_CHECKING:
     import pandas as pd
 
 IDENTITY = ("task", "dataset", "method", "num_layers", "protocol", "budget", "split", "seed")
-COLUMNS = (*IDENTITY, "overrides", "status", "reason", "iterations", "config_hash", "path", "config")
+PLAIN = ("status", "reason", "iterations", "config_hash", "config")
+COLUMNS = (*IDENTITY, "overrides", *PLAIN, "path", "key", "compact", "against")
 
 
 def collect(results_dir: str | Path = "results") -> "pd.DataFrame":
-    """One row for each run below ``results_dir``; damaged records are named on standard error and left out.
+    """One row for each run of ``results_dir``; what is wrong with records is named on standard error.
 
     Columns: ``COLUMNS``, each score under its own name, ``seconds_tracing``, ``seconds_training``, ...
-    ``frame.attrs["problems"]`` lists what was wrong with the records that were left out, one sentence each.
+    ``frame.attrs["problems"]`` lists what is wrong, one sentence each: damaged records, which are left out, and records
+    that contradict each other.
     """
+    frame = frame_of(archive.find(results_dir))
+    for sentence in frame.attrs["problems"]:
+        print(f"dgpbench: {sentence}", file=sys.stderr)
+    return frame
+
+
+def frame_of(runs: "Iterable[Found | ValueError]") -> "pd.DataFrame":
+    """The frame of some runs, as ``collect`` gives it."""
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
     problems: list[str] = []
-    for path, found in store.find_records(results_dir):
+    for found in runs:
         try:
             if isinstance(found, ValueError):
                 raise found
-            rows.append(_row(found, path.parent))
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            problems.append(str(problem) if isinstance(problem, ValueError) else f"{path} is not a record of dgpbench")
-    for sentence in problems:
-        print(f"dgpbench: skipped: {sentence}", file=sys.stderr)
+            rows.append(_row(found))
+        except ValueError as problem:
+            problems.append(str(problem))
+        except (KeyError, TypeError, AttributeError):
+            assert isinstance(found, Found)
+            problems.append(f"{found.line.source} is not a record of dgpbench")
     extra = dict.fromkeys(key for row in rows for key in row if key not in COLUMNS)
     frame = pd.DataFrame(rows, columns=[*COLUMNS, *extra])
     frame.attrs["problems"] = problems
     return frame
 
 
-def _row(record: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+def _row(found: Found) -> dict[str, Any]:
+    record: Mapping[str, Any] = found.line.record
     who = record["identity"]
     named = {key: who[key] for key in (*IDENTITY, "overrides")}
-    plain = {key: record[key] for key in ("status", "reason", "iterations", "config_hash", "config")}
+    plain = {key: record.get(key) for key in PLAIN}
     seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
-    return named | plain | {"path": str(directory)} | dict(record["scores"]) | seconds
+    where = {"path": found.line.source, "key": found.key, "compact": found.compact, "against": found.against}
+    return named | plain | where | dict(record["scores"]) | seconds

@@ -52,7 +52,7 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path) -> str:
     items = [_section(name, budget, frame, results_dir, numbers) for name, budget in covered(frame)]
     rows = sections.run_rows(frame)
     for row in rows:
-        row["link"] = quote(os.path.relpath(Path(row["path"], store.RECORD), folder or "."))
+        row["link"] = quote(os.path.relpath(_record_of(row["path"]), folder or "."))
     return (
         _environment()
         .get_template("report.html.j2")
@@ -65,6 +65,11 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path) -> str:
             version=__version__,
         )
     )
+
+
+def _record_of(path: str) -> Path:
+    """The file with a run's record: its own, or the compact records that it is a line of."""
+    return Path(path, store.RECORD) if os.path.isdir(path) else Path(path.rpartition(":")[0])
 
 
 def _environment():

@@ -100,6 +100,11 @@ def about(item: Item, found: pd.DataFrame) -> list[str]:
         notes.append(f"{missing} of {len(found)} cells are incomplete: they show done/wanted splits, and no mean.")
     if failed := int(found["failed"].sum()):
         notes.append(f"{failed} run{'s' * (failed > 1)} failed, diverged or timed out, and no mean counts them.")
+    if unknown := int(found["unknown"].sum()):
+        notes.append(
+            f"{unknown} values need files of runs that are here as compact records only; `dgpbench results export "
+            f"{item.name} budget={item.budget}` where the files are writes them into the records."
+        )
     return notes + ([item.note] if item.note else [])
 
 

@@ -44,6 +44,17 @@ class Identity:
         last = _last_component(f"split{self.split}-seed{self.seed}", self.overrides)
         return Path(results_dir, "runs", *components, _shortened(budget), last)
 
+    @property
+    def key(self) -> str:
+        """Its directory below ``runs``, with slashes: the run's name."""
+        return "/".join(self.directory("").parts[1:])
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """What records are sorted by: splits as numbers, so that 2 comes before 10."""
+        who = (self.task, self.dataset, self.method, self.num_layers, self.protocol, self.budget, self.split, self.seed)
+        return (*who, canonical(self.overrides))
+
     def arguments(self) -> list[str]:
         """What ``dgpbench run`` takes to carry out this run."""
         named = {name: getattr(self, name) for name in ("method", "dataset", "task", "protocol", "budget")}

@@ -13,7 +13,7 @@ from dgpbench.datasets.table import Table
 from dgpbench.errors import Diverged, Refused
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds, fit_function
 from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.runs import on_the_way, start, store, summary
+from dgpbench.runs import archive, on_the_way, start, store, summary
 from dgpbench.runs.guard import guarded
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.predictive_grid import predictive_grid
@@ -36,11 +36,13 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
     :param say: told what the run will take, before it starts and once more by its first iterations
     """
     try:
+        if (skipped := skipped_outcome(run)) is not None:  # which needs no data
+            return skipped
         table = registry.load(run.dataset)
         run = run.filed_under(table.name)
         with store.lock(run.directory):
-            if is_done(run):
-                return Outcome("skipped", str(run.directory), f"{run.directory} is done already, so nothing was run")
+            if (skipped := skipped_outcome(run)) is not None:
+                return skipped
             problem = prepare(run, table)
             say(summary.of_start(run, len(problem.train.X)))
             at_most = may_end_early(run.training.for_rows(len(problem.train.X)))
@@ -125,20 +127,22 @@ def axes_of(run: Run, table: Table) -> dict[str, object]:
     }
 
 
-def is_done(run: Run) -> bool:
-    """Whether the run needs no work.
+def skipped_outcome(run: Run) -> Outcome | None:
+    """The outcome of a run that is done, here or as a compact record; None for one that is to be carried out.
 
-    :raises Refused: where the record at this identity was made with other settings
+    :raises Refused: where the record at this identity was made with other settings, or two contradict each other
     """
-    record = store.read_if_present(run.directory)
-    if record is None or record["status"] != "done":
-        return False
-    if record["config_hash"] != run.config_hash:
+    line = archive.lookup(run.limits.results_dir, run.identity)
+    if line is None or not line.is_done:
+        return None
+    if line.record["config_hash"] != run.config_hash:
         raise Refused(
-            f"{run.directory} holds a record made with other settings, so it is neither re-used nor overwritten; "
+            f"{line.source} holds a record made with other settings, so it is neither re-used nor overwritten; "
             "move it away, or choose another results_dir="
         )
-    return True
+    here = line.source == str(run.directory)
+    where = f"{run.directory} is done already" if here else f"skipped: its record is in {line.source}"
+    return Outcome("skipped", str(run.directory), f"{where}, so nothing was run")
 
 
 def _as_precision(data: Regression, precision: str) -> Regression:

@@ -34,7 +34,7 @@ def _quicker(run: Run, iterations: int | None) -> str:
     return f"; budget={QUICKER} takes {round(groups.describe('budget', QUICKER)['schedule'] * iterations):,}"
 
 
-def of_run(record: Mapping[str, Any], directory: Path) -> str:
+def of_run(record: Mapping[str, Any], directory: Path | str) -> str:
     """The score table of a finished run, or the sentence that says how it ended."""
     if record["status"] != "done":
         return f"{directory} {record['status']}: {record['reason']}"

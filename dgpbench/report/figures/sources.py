@@ -24,8 +24,9 @@ class NoRuns(Refused):
 def tables(runs: pd.DataFrame, name: str) -> pd.DataFrame:
     """The per-row tables of all runs, one below the other, beside dataset, method, num_layers, split and run.
 
-    :raises Refused: where no run kept such a table
+    :raises Refused: where no run kept such a table, or the files of some are elsewhere
     """
+    _refuse_compact(runs, name)
     parts = [pd.read_parquet(path).assign(**who) for path, who in _files(runs, name)]
     if not parts:
         raise Refused(f"none of these runs kept its {name}, which this figure is drawn from")
@@ -41,11 +42,21 @@ def _files(runs: pd.DataFrame, name: str) -> Iterator[tuple[Path, dict[str, Any]
             yield path, who | {"split": run.split, "run": run.path} | objective
 
 
+def _refuse_compact(runs: pd.DataFrame, name: str) -> None:
+    """A figure of some of the runs under a title that counts all would mislead."""
+    if missing := sum(not Path(path).is_dir() for path in runs["path"]):
+        raise Refused(
+            f"this figure is drawn from {name}, and of {missing} of {len(runs)} runs there is a compact record only; "
+            "copy results/runs from where they were carried out, or carry them out here with another results_dir="
+        )
+
+
 def posterior(run: pd.Series) -> dict[str, np.ndarray]:
     """The arrays that a run kept of its posterior.
 
-    :raises Refused: where it kept none
+    :raises Refused: where it kept none, or its files are elsewhere
     """
+    _refuse_compact(run.to_frame().T, store.POSTERIOR)
     try:
         return store.read_posterior(run["path"])
     except FileNotFoundError:
@@ -95,6 +106,7 @@ def with_inputs(run: pd.Series) -> pd.DataFrame:
     """
     from dgpbench.datasets import registry
 
+    _refuse_compact(run.to_frame().T, store.POINTS)
     record = store.read_record(run["path"])
     spec = groups.describe("dataset", run["dataset"]) if run["dataset"] in groups.names("dataset") else {}
     if spec.get("kind") != "synthetic":  # a figure fetches nothing

@@ -1,0 +1,442 @@
+"""Compact records: a line a run that says what the run's files say, counts as much as they do, and is never lost."""
+
+import hashlib
+import io
+import json
+import os
+import platform
+import shlex
+import shutil
+from pathlib import Path
+
+import door
+import numpy as np
+import pandas as pd
+import pytest
+from toys import toy_points, toy_trace, write_toy
+
+GIVEN = ("dataset=boston", "split=range(2)", "budget=smoke")
+SMALL = {
+    "lindinger2020_table1": ("method=sgp,star", "method.num_layers=1,3"),
+    "lindinger2020_table2": (),
+    "lindinger2020_tables5": (),
+}
+STAR = ("method=star", "method.num_layers=3", "dataset=boston", "budget=smoke")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Runs of three items without training, and their compact records."""
+    folder = tmp_path_factory.mktemp("made") / "results"
+    with pytest.MonkeyPatch.context() as patch:
+        door.without_training(patch)
+        for item, narrowed in SMALL.items():
+            assert door.command("reproduce", item, *narrowed, *GIVEN, f"results_dir={folder}", "progress=false") == 0
+    assert door.command("results", "export", f"results_dir={folder}") == 0
+    return folder
+
+
+@pytest.fixture
+def fresh(made, tmp_path) -> Path:
+    """A fresh clone: the compact records alone."""
+    shutil.copytree(made / "records", tmp_path / "fresh" / "records")
+    return tmp_path / "fresh"
+
+
+def lines_of(results: Path, kind: str = "run") -> list[dict]:
+    texts = [text for path in sorted(results.glob("records/[!.]*.jsonl")) for text in path.read_text().splitlines()]
+    return [line for line in map(json.loads, texts) if line["kind"] == kind]
+
+
+def bytes_of(results: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in results.glob("records/[!.]*")}
+
+
+def first_run(results: Path) -> tuple[Path, int]:
+    """The first file, and the number of its first run line."""
+    path = sorted(results.glob("records/*.jsonl"))[0]
+    return path, 1 + next(i for i, text in enumerate(path.open()) if json.loads(text)["kind"] == "run")
+
+
+def edit(results: Path, change) -> str:
+    """Change the first run line; FILE:LINE."""
+    path, number = first_run(results)
+    texts = path.read_text().splitlines()
+    line = json.loads(texts[number - 1])
+    change(line)
+    texts[number - 1] = json.dumps(line, sort_keys=True, separators=(",", ":"))
+    path.write_text("\n".join(texts) + "\n")
+    return f"{path}:{number}"
+
+
+def export(results: Path, *words: str) -> int:
+    return door.command("results", "export", *words, f"results_dir={results}")
+
+
+# What counts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("item", sorted(SMALL))
+@pytest.mark.parametrize("command", ["table", "compare"])
+def test_a_fresh_clone_prints_what_the_runs_own_files_give(made, fresh, capsys, item, command):
+    printed = []
+    for results in (made, fresh):
+        capsys.readouterr()
+        assert door.command(command, item, *SMALL[item], *GIVEN, f"results_dir={results}", "--format", "csv") == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert pd.read_csv(io.StringIO(printed[1]))["mean"].notna().all()
+
+
+def test_a_fresh_clone_has_nothing_to_run(fresh, monkeypatch, capsys):
+    door.without_training(monkeypatch)
+    given = ("lindinger2020_table1", *SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
+    assert door.command("plan", *given, "--json") == 0
+    counts = json.loads(capsys.readouterr().out)["counts"]
+    assert (counts["done"], counts["missing"]) == (4, 0)
+    assert door.command("reproduce", *given, "progress=false") == 0
+    capsys.readouterr()
+    assert door.command("run", *STAR, f"results_dir={fresh}") == 0
+    assert "skipped: its record is in" in capsys.readouterr().out
+    assert not (fresh / "runs").exists()
+
+
+def test_a_run_with_other_settings_than_its_compact_record_is_refused(fresh, monkeypatch, capsys):
+    door.without_training(monkeypatch)
+    for line in lines_of(fresh):
+        for path in fresh.glob("records/*"):
+            path.write_text(path.read_text().replace(line["config_hash"], "0" * 64))
+    assert door.command("run", *STAR, f"results_dir={fresh}") == 2
+    assert "made with other settings" in capsys.readouterr().err
+    assert not (fresh / "runs").exists()
+
+
+def test_the_second_machine_runs_what_the_first_one_lacks(made, tmp_path, monkeypatch, capsys):
+    door.without_training(monkeypatch)
+    second = tmp_path / "second"
+    assert door.command("results", "import", str(made), f"results_dir={second}") == 0
+    assert bytes_of(second) == bytes_of(made)
+    given = ("lindinger2020_table1", "dataset=boston", "method=sgp", "split=range(3)", "budget=smoke")
+    assert door.command("reproduce", *given, f"results_dir={second}", "progress=false") == 0
+    assert [path.parent.name for path in second.rglob("record.json")] == ["split2-seed0"]
+
+
+def test_the_report_is_made_of_compact_records_and_says_what_needs_the_runs_files(tmp_path):
+    write_toy(tmp_path, {"tll": -1.625}, dataset="concrete")  # of Table 1 and of Fig. 1
+    assert export(tmp_path) == 0
+    shutil.rmtree(tmp_path / "runs")
+    assert door.command("report", str(tmp_path)) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "-1.625" in page
+    assert 'href="records/lindinger2020_table1-paper.jsonl"' in page
+    assert "there is a compact record only" in page
+
+
+def test_what_is_drawn_from_the_runs_files_says_so(fresh, tmp_path, capsys):
+    write_toy(tmp_path, dataset="concrete")
+    assert export(tmp_path) == 0
+    shutil.rmtree(tmp_path / "runs")
+    assert door.command("figure", "lindinger2020_fig1", "method=star", f"results_dir={tmp_path}") == 2
+    assert "of 1 of 1 runs there is a compact record only" in capsys.readouterr().err
+    source, number = first_run(fresh)
+    assert door.command("show", f"{source}:{number}") == 0
+    assert door.command("show", f"{source}:{number}", "--plot") == 2
+    assert "needs the run's own files" in capsys.readouterr().err
+
+
+# What a line says -----------------------------------------------------------------------------------------------------
+
+
+def test_a_line_counts_what_its_points_say(tmp_path):
+    points = toy_points(-1.0, num_rows=40).assign(row=np.arange(40)[::-1] * 3)
+    path = write_toy(tmp_path, points=points, trace=toy_trace(-50.0))
+    assert export(tmp_path) == 0
+    (line,) = lines_of(tmp_path)
+    pit = points["pit"].to_numpy()
+    assert line["pit_counts"] == [int(((pit >= k / 20) & (pit < (k + 1) / 20)).sum()) for k in range(20)]
+    inside = [int((abs(pit - 0.5) <= 0.025 * k).sum()) for k in range(1, 20)]
+    assert line["coverage_counts"] == inside
+    rows = ",".join(str(3 * k) for k in range(40))
+    assert line["split_digest"] == hashlib.sha256(rows.encode()).hexdigest()[:16]
+    trace = pd.read_parquet(path / "trace.parquet")["elbo"]
+    assert line["elbo"] == pytest.approx(trace.iloc[-2:].mean(), abs=1e-12)
+    assert line["steps_per_second"] == 100 / 10.0
+    for name, stored in line["files"].items():
+        assert hashlib.sha256((path / name).read_bytes()).hexdigest() == stored
+    assert set(line["files"]) == {"record.json", "points.parquet", "trace.parquet"}
+
+
+def test_a_line_names_no_folder_and_no_host(made, tmp_path):
+    text = b"".join(bytes_of(made).values()).decode()
+    for word in (str(made), os.fspath(Path.cwd()), f'"{platform.node()}"'):
+        assert word not in text
+    write_toy(tmp_path, status="failed")
+    path = next(tmp_path.rglob("record.json"))
+    path.write_text(path.read_text().replace("a toy reason", f"OSError: {tmp_path}/sub/x.csv: 3/4 of it is gone"))
+    assert export(tmp_path) == 0
+    assert lines_of(tmp_path)[0]["reason"] == "OSError: x.csv: 3/4 of it is gone"
+
+
+def test_a_run_that_began_in_a_folder_of_this_machine_stays_there(tmp_path, capsys):
+    write_toy(tmp_path, split=0)
+    write_toy(tmp_path, split=1, overrides={"init_from": "/somewhere/results/runs/a"})
+    assert export(tmp_path) == 1
+    assert "/somewhere/results/runs/a" in capsys.readouterr().err
+    assert [line["identity"]["split"] for line in lines_of(tmp_path)] == [0]
+
+
+def test_lines_are_sorted_by_identity_and_short(made, tmp_path):
+    for split in (10, 2, 0):
+        write_toy(tmp_path, split=split)
+    assert export(tmp_path) == 0
+    assert [line["identity"]["split"] for line in lines_of(tmp_path)] == [0, 2, 10]
+    sizes = [len(json.dumps(line, separators=(",", ":"))) for line in lines_of(made)]
+    assert max(sizes) < 2400
+    assert len(lines_of(made, "settings")) < len(sizes)
+
+
+def test_a_run_of_several_items_stands_in_the_file_of_the_largest(made):
+    keys = [json.dumps(line["identity"], sort_keys=True) for line in lines_of(made)]
+    assert len(keys) == len(set(keys)) == len(list(made.rglob("record.json")))
+    whole = {line["identity"]["task"]: set() for line in lines_of(made)}
+    for path in made.glob("records/*"):
+        for line in map(json.loads, path.read_text().splitlines()):
+            if line["kind"] == "run":
+                whole[line["identity"]["task"]].add(path.name)
+    assert whole["extrapolation"] == {"lindinger2020_tables3-smoke.jsonl"}  # Table 2 is a part of it
+
+
+def test_runs_of_no_item_are_exported_too(tmp_path):
+    write_toy(tmp_path, overrides={"training.learning_rate": 0.7})
+    assert export(tmp_path) == 0
+    assert set(bytes_of(tmp_path)) == {"runs-paper.jsonl"}
+
+
+# Joining --------------------------------------------------------------------------------------------------------------
+
+
+def test_to_export_again_changes_no_byte_and_keeps_what_is_elsewhere(tmp_path):
+    for split in range(4):
+        write_toy(tmp_path, {"tll": -split}, split=split)
+    assert export(tmp_path) == 0
+    before = bytes_of(tmp_path)
+    for path in list(tmp_path.rglob("split[01]-seed0")):
+        shutil.rmtree(path)
+    assert export(tmp_path) == 0
+    assert bytes_of(tmp_path) == before
+
+
+def test_two_halves_of_two_machines_are_the_bytes_of_one(tmp_path):
+    for split in range(4):
+        for folder in ("whole", "left" if split % 2 else "right"):
+            write_toy(tmp_path / folder, {"tll": -split}, split=split, points=toy_points(-1.0, seed=split))
+    assert export(tmp_path / "whole") == export(tmp_path / "left") == 0
+    into = f"results_dir={tmp_path / 'left'}"
+    assert door.command("results", "import", str(tmp_path / "right"), into) == 0
+    assert bytes_of(tmp_path / "left") == bytes_of(tmp_path / "whole")
+    file = next((tmp_path / "whole").glob("records/*"))
+    assert door.command("results", "import", str(file), str(file.parent), into) == 0
+    assert bytes_of(tmp_path / "left") == bytes_of(tmp_path / "whole")
+
+
+def test_different_scores_of_one_run_are_refused_by_naming_both(tmp_path, capsys):
+    write_toy(tmp_path / "a", {"tll": -2.0}, split=0)
+    write_toy(tmp_path / "b", {"tll": -2.0 - 1e-12}, split=0)
+    write_toy(tmp_path / "b", {"tll": -3.0}, split=1)
+    assert export(tmp_path / "a") == 0
+    shutil.move(tmp_path / "a" / "runs", tmp_path / "aside")
+    before = bytes_of(tmp_path / "a")
+    assert door.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'a'}/records/" in said
+    assert f"{tmp_path / 'b'}/runs/" in said
+    assert bytes_of(tmp_path / "a") == before
+    shutil.rmtree(tmp_path / "a" / "records")
+    shutil.move(tmp_path / "aside", tmp_path / "a" / "runs")  # what has not been exported counts too
+    assert door.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 2
+    assert f"{tmp_path / 'a'}/runs/" in capsys.readouterr().err
+    assert bytes_of(tmp_path / "a") == {}
+
+
+def test_a_contradiction_between_a_run_and_a_line_is_said_and_the_run_is_shown(tmp_path, capsys):
+    write_toy(tmp_path, {"tll": -2.0})
+    assert export(tmp_path) == 0
+    write_toy(tmp_path, {"tll": -9.0})
+    capsys.readouterr()
+    assert door.command("table", "lindinger2020_table1", "dataset=boston", "split=0", f"results_dir={tmp_path}") == 0
+    shown = capsys.readouterr()
+    assert "-9.00" in shown.out
+    assert "hold different scores of one run (tll -9.0 and -2.0)" in shown.err
+    assert door.command("plan", "lindinger2020_table1", "dataset=boston", "split=0", f"results_dir={tmp_path}") == 0
+    assert "1 conflict" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("first", "second"), [("failed", "done"), ("done", "failed")])
+def test_what_is_done_takes_the_place_of_a_failure_and_never_the_other_way(tmp_path, first, second):
+    write_toy(tmp_path / "a", status=first)
+    write_toy(tmp_path / "b", status=second)
+    assert export(tmp_path / "a") == 0
+    assert door.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 0
+    assert [line["status"] for line in lines_of(tmp_path / "a")] == ["done"]
+
+
+def test_an_export_that_is_killed_between_two_files_is_finished_by_the_next(tmp_path, monkeypatch):
+    for budget in ("paper", "laptop"):
+        write_toy(tmp_path, budget=budget)
+    replace, calls = os.replace, []
+
+    def killed(*given):
+        calls.append(given)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        replace(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", killed)
+        assert export(tmp_path) == 130
+    assert len(lines_of(tmp_path)) == len(bytes_of(tmp_path)) == 1
+    half = tmp_path / "records" / ".partial-0.jsonl"  # as SIGKILL leaves it
+    half.write_text('{"kind":"ru')
+    assert door.command("results", "verify", str(tmp_path)) == 0
+    assert export(tmp_path) == 0
+    assert not half.exists()
+    assert len(lines_of(tmp_path)) == len(bytes_of(tmp_path)) == 2
+
+
+def test_a_file_with_a_line_that_cannot_be_read_is_never_written_over(tmp_path, capsys):
+    write_toy(tmp_path, split=0)
+    assert export(tmp_path) == 0
+    (path,) = tmp_path.glob("records/*")
+    path.write_text(f"{path.read_text()}>>>>>>> theirs\n")
+    before = bytes_of(tmp_path)
+    write_toy(tmp_path, split=1)
+    assert export(tmp_path) == 2
+    assert "truncated or damaged" in capsys.readouterr().err
+    assert bytes_of(tmp_path) == before
+
+
+# Verifying ------------------------------------------------------------------------------------------------------------
+
+
+def test_records_that_are_whole_are_verified(made, fresh, capsys):
+    for results in (made, fresh):
+        assert door.command("results", "verify", str(results)) == 0
+    assert "0 problems" in capsys.readouterr().out
+
+
+def _swap(results: Path) -> None:
+    path, number = first_run(results)
+    texts = path.read_text().splitlines()
+    texts[number - 1], texts[number] = texts[number], texts[number - 1]
+    path.write_text("\n".join(texts) + "\n")
+
+
+BREAKS = {
+    "another hash": lambda results: edit(results, lambda line: line.update(config_hash="0" * 64)),
+    "not sorted": _swap,
+    "bins": lambda results: edit(results, lambda line: line["pit_counts"].__setitem__(0, 10**6)),
+    "lacks scores": lambda results: edit(results, lambda line: line.pop("scores")),
+    "other scores": lambda results: edit(results, lambda line: line["scores"].update(tll=1.5)),
+    "another sha256": lambda results: edit(results, lambda line: line["files"].update({"points.parquet": "0"})),
+}
+
+
+@pytest.mark.parametrize("said", sorted(BREAKS))
+def test_what_is_wrong_with_a_line_is_found(made, tmp_path, capsys, said):
+    shutil.copytree(made, tmp_path / "copy")
+    BREAKS[said](tmp_path / "copy")
+    assert door.command("results", "verify", str(tmp_path / "copy")) == 1
+    assert said in capsys.readouterr().out
+
+
+# Tracing and repeating ------------------------------------------------------------------------------------------------
+
+
+def test_each_number_leads_to_its_runs_and_to_the_command_that_repeats_one(fresh, capsys):
+    given = (*SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
+    assert door.command("results", "trace", "lindinger2020_table1", *given, "method=star") == 0
+    said = capsys.readouterr().out
+    stars = [line for line in lines_of(fresh) if line["identity"]["method"] == "star"]
+    stars = [line for line in stars if line["identity"]["task"] == "interpolation"]
+    assert len(stars) == 2
+    for line in stars:
+        assert f"split {line['identity']['split']}: {line['scores']['tll']:.6g}" in said
+        assert line["config_hash"] in said
+    commands = [shlex.split(text.split("again: ")[1]) for text in said.splitlines() if "again: " in text]
+    hashes = {door.identity(*command[2:]).hash for command in commands}
+    assert hashes == {line["config_hash"] for line in stars}
+    sources = [text.split("record: ")[1] for text in said.splitlines() if "record: " in text]
+    for source in sources:
+        file, _, number = source.rpartition(":")
+        assert json.loads(Path(file).read_text().splitlines()[int(number) - 1])["config_hash"] in said
+
+
+def test_a_direct_comparison_leads_to_both_of_its_runs(fresh, capsys):
+    assert door.command("results", "trace", "lindinger2020_table2", *GIVEN, f"results_dir={fresh}") == 0
+    said = capsys.readouterr().out
+    (first, *_) = [line for line in lines_of(fresh, "pair") if line["second"]["method"] == "mf"]
+    assert f"split {first['first']['split']}: {first['win_frequency']:.6g}" in said
+    assert {"method=star", "method=mf", "method=sghmc"} <= set(said.split())
+
+
+def test_a_run_that_is_repeated_has_the_same_bits(made, fresh, monkeypatch, capsys):
+    door.without_training(monkeypatch)
+    own = next(iter(sorted(made.rglob("record.json")))).parent
+    file = sorted(fresh.glob("records/*.jsonl"))[-1]
+    number = len(file.read_text().splitlines()) - file.read_text().count('"kind":"pair"')
+    settings = (*STAR, f"results_dir={fresh}")
+    for words in ((str(own),), (f"{file}:{number}",), settings, ("--random", f"results_dir={fresh}")):
+        assert door.command("results", "redo", *words) == 0
+        assert "the scores agree bit for bit" in capsys.readouterr().out
+    assert not (fresh / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("moved", "cpu", "code", "said"),
+    [
+        (0.05, "another", 0, "agree within 0.1, not to the bit"),
+        (0.15, "another", 1, "DIFFER"),
+        (1e-9, None, 1, "processor, versions, code and threads are the same"),
+    ],
+)
+def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, capsys, moved, cpu, code, said):
+    door.without_training(monkeypatch)
+    clean = {"commit": "0" * 40, "dirty": False}
+    monkeypatch.setattr("dgpbench.system.provenance.git_state", lambda: clean)
+
+    def change(line):
+        line["scores"]["tll"] += moved
+        line["git"] = clean
+        line["host"]["cpu"] = cpu or line["host"]["cpu"]
+
+    assert door.command("results", "redo", edit(fresh, change)) == code
+    assert said in capsys.readouterr().out
+
+
+def test_a_run_whose_rows_were_others_does_not_agree(fresh, monkeypatch, capsys):
+    door.without_training(monkeypatch)
+    assert door.command("results", "redo", edit(fresh, lambda line: line.update(split_digest="0" * 16))) == 1
+    assert "the test rows differ" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("export",), "holds no run"),
+        (("export", "dataset=boston"), "name one"),
+        (("import",), "needs a folder"),
+        (("import", "nothing/here"), "cannot be imported"),
+        (("trace", "lindinger2020_table1"), "has a record"),
+        (("redo",), "needs a run"),
+        (("redo", "nothing/here"), "is no run"),
+        (("redo", "--random"), "no run that is done"),
+        (("redo", "--random", "colour=red"), "does not choose"),
+        (("redo", "method=star"), "has no record"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(tmp_path)
+    assert door.command("results", *words) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert len(shown.strip().splitlines()) == 1
