@@ -120,7 +120,7 @@ def test_a_real_run_says_both_lines_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(progress, "FIRST_SECONDS", 0.0)
     draws = np.random.default_rng(0)
     X = draws.normal(size=(30, 2))
-    table = door.write_table(tmp_path / "small.csv", X, X[:, 0])
+    table = door.write_table(tmp_path / "small.csv", X, np.sin(X[:, 0]))
     given = ("method=mf", *table, *TINY, "budget=smoke", f"results_dir={tmp_path}")
     assert door.command("run", *given) == 0
     said = [line for line in capsys.readouterr().err.splitlines() if ": iteration " not in line]

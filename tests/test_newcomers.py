@@ -145,7 +145,7 @@ WRONG_DATA = {
     "a file that is not there": (None, "y", "cannot be read"),
     "no target named": ("a,y\n1,2\n3,5\n", None, "needs dataset.path=FILE and dataset.target=COLUMN"),
     "a target that is no column": ("a,b\n1,2\n3,5\n", "y", "dataset.target=y names no column"),
-    "a column of texts": ("a,y\n1,2\nx,5\n", "y", "holds the text 'x'"),
+    "a column of texts": ("a,y\n1,2\nx,5\n", "y", "holds text in 1 cell (row 2 of 'a': 'x')"),
 }
 
 

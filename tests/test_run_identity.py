@@ -3,6 +3,8 @@
 import door
 import pytest
 
+from dgpbench.config.settings import declared
+from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.runs.resolve import documented
 
 SETTINGS = {key: setting for key, setting, _ in documented()}
@@ -50,6 +52,7 @@ OTHER = {
     "method.num_layers": "method.num_layers=2",
     "method.width": "method.width=4",
     "method.kernel": "method.kernel=matern32",
+    "method.output_start": "method.output_start=sgpr",
     "method.white_noise": "method.white_noise=0.002",
     "method.mean_function": "method.mean_function=zero",
     "method.structure": "method.structure=stripes",
@@ -74,7 +77,7 @@ BOOLEANS = {
     "training.trace_test": "true",
 }
 # A user's own table is known by the digest of what was read, which is in the directory's name.
-TABLE = {f"dataset.{key}" for key in ("path", "target", "separator", "drop")}
+TABLE = {f"dataset.{key}" for key in declared(TableSettings)}
 MATTER = sorted(set(SETTINGS) - set(OUTSIDE) - TABLE)
 # What no list of settings has, and yet decides a result.
 CHOICES = [

@@ -47,6 +47,8 @@ def _parse(text: str) -> Any:
     try:
         return OverridesParser.create().parse_override(text)
     except HydraException:
+        if "=~" in text:
+            raise Refused(f"{text!r} begins a value with ~, which no shell expands there: write $HOME") from None
         raise Refused(
             f"{text!r} is not an override of the form key=value; a value that holds commas, '=', brackets or spaces "
             "needs quotes inside the shell's, as in 'dataset.path=\"my,file.csv\"'"

@@ -1,18 +1,23 @@
-"""The user's own table: a text file with a header row, numbers below it, and one column to predict."""
+"""The user's own table: a file by its ending, and one column to predict."""
 
-import re
-import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dgpbench.config.settings import build, declared
 from dgpbench.datasets.archives import sha256_of
+from dgpbench.datasets.cells import check_gaps, shown, typed
+from dgpbench.datasets.headers import either
+from dgpbench.datasets.raw_columns import RawColumns
+from dgpbench.datasets.schema import Schema
 from dgpbench.datasets.table import SourceFile, Table
+from dgpbench.datasets.table_files import read_frame, stem
+from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.errors import Refused
-from dgpbench.system.memory import available
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,83 +26,70 @@ HOW = (
     "dataset=csv needs dataset.path=FILE and dataset.target=COLUMN; Hydra wants a value with commas, = or brackets "
     "in quotes inside the shell's, as in 'dataset.path=\"a,b.csv\"'"
 )
+FEWEST_COUNTED = 10  # of fewer rows, whole numbers from 1 may be anything
 
 
 def load(spec: Mapping[str, Any]) -> Table:
     """The table of a file, named by its stem and the first 8 digits of its digest, so that no two share results."""
-    if spec.get("path") is None or spec.get("target") is None:
+    settings = settings_of(spec)
+    if settings.path is None or settings.target is None:
         raise Refused(HOW)
-    path, target = Path(str(spec["path"])).expanduser(), str(spec["target"])
-    frame = _without(_frame(path, spec.get("separator")), spec.get("drop"))
-    target = _known(target, frame, "dataset.target")
+    path = Path(settings.path).expanduser()
+    frame = read_frame(path, settings)
+    target = _known(settings.target, frame, "dataset.target")
+    frame = _without(frame, settings)
     features = [name for name in frame.columns if name != target]
     if not features:
         raise Refused(f"{path} holds no column beside the target {target!r}: a regression needs at least one feature")
-    columns = {name: _numbers(frame[name], path) for name in [*features, target]}
-    y = columns.pop(target)
-    _check_target(y, target, path)
-    file = SourceFile(path.name, str(path.absolute()), sha256_of(path))
-    table = Table("", np.column_stack(list(columns.values())), y, tuple(features), target, (file,), "own")
-    return Table(f"{stem(path)}-{table.digest_xy[:8]}", table.X, table.y, table.feature_names, target, (file,), "own")
+    schema = _schema(frame[features], settings)
+    columns = _columns(frame, schema, target, path)
+    kept = columns.notna().all(axis=1) if schema.missing == "drop" else columns[target].notna()
+    if not kept.all():
+        frame, columns = frame[kept].reset_index(drop=True), columns[kept]
+    _check_target(columns[target].to_numpy(), target, path, int((~kept).sum()))
+    _check_features(columns, target, path, settings)
+    table = _table(RawColumns(frame[features], schema), columns, target, path)
+    return replace(table, name=f"{stem(path)}-{table.digest_xy[:8]}", num_left_out=int((~kept).sum()))
 
 
-def stem(path: Path) -> str:
-    """The file's name without its ending, fit for the name of a folder."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", path.stem).strip("._-")[:60] or "table"
+def settings_of(spec: Mapping[str, Any]) -> TableSettings:
+    """The settings in a data set's configuration."""
+    return build(TableSettings, "dataset", {key: spec[key] for key in declared(TableSettings) if key in spec})
 
 
-def separator_of(header: str) -> str:
-    """The commonest of comma, semicolon, tab and bar in a header row, outside quotes; else runs of blanks."""
-    bare = re.sub(r'"[^"]*"', "", header).strip()
-    best = max(",;\t|", key=bare.count)
-    if bare.count(best):
-        return best
-    return r"\s+" if " " in bare else ","
+def _schema(features: "pd.DataFrame", settings: TableSettings) -> Schema:
+    categorical = _named(settings.categorical, features, "dataset.categorical")
+    dates = _named(settings.dates, features, "dataset.dates")
+    return Schema.of(features, settings.missing, categorical, dates, settings.date_format)
 
 
-def _frame(path: Path, separator: str | None) -> "pd.DataFrame":
-    import pandas as pd
-
-    _check_bytes(path)
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            separator = separator or separator_of(file.readline())
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # raised where a row is longer than the header
-            frame = pd.read_csv(
-                path,
-                sep=separator,
-                encoding="utf-8-sig",
-                compression=None,
-                index_col=False,
-                skipinitialspace=True,
-                float_precision="round_trip",
-            )
-    except OSError as error:
-        raise Refused(f"dataset.path={path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, pd.errors.ParserWarning) as error:
-        raise Refused(_no_table(path, separator, error)) from error
-    frame.columns = [str(name).strip() for name in frame.columns]
-    return frame
+def _named(names: str | list, frame: "pd.DataFrame", key: str) -> str | list[str]:
+    """A word as it is, and a list as the names of columns."""
+    return names if isinstance(names, str) else [_known(str(name), frame, key) for name in names]
 
 
-def _check_bytes(path: Path) -> None:
-    """Refuse a file that could not be held in memory: a number takes about as much there as in text."""
-    size, free = path.stat().st_size if path.is_file() else 0, available()
-    if size > free:
-        raise Refused(
-            f"{path} is {size / 2**30:,.1f} GiB large, with {free / 2**30:,.1f} GiB of memory free: take fewer rows"
-        )
+def _columns(frame: "pd.DataFrame", schema: Schema, target: str, path: Path) -> "pd.DataFrame":
+    """Features and target, typed; gaps are left where a setting says what to do with them."""
+    numbers = f"{target!r} is the target, and a regression predicts numbers"
+    columns = typed(frame, schema.kinds, schema.date_format, str(path))
+    columns[target] = typed(frame, {target: "number"}, where=str(path), otherwise=numbers)[target]
+    if schema.missing == "refuse":
+        check_gaps(columns, str(path))
+    return columns
 
 
-def _no_table(path: Path, separator: str | None, error: Exception) -> str:
-    words = " ".join(str(error).split())[:160]
-    return f"{path} is no table with a header row and columns separated by {separator or 'commas'!r}: {words}"
+def _table(raw: RawColumns, columns: "pd.DataFrame", target: str, path: Path) -> Table:
+    """Numbers without a gap as they are; anything else as it was read, for an encoder of the training rows."""
+    names, file = tuple(raw.frame.columns), SourceFile(path.name, str(path.absolute()), sha256_of(path))
+    features, y = columns[list(names)], columns[target].to_numpy()
+    if set(raw.schema.kinds.values()) == {"number"} and features.notna().all(axis=None):
+        ready = replace(raw, plain=True) if raw.schema.missing == "impute" else None  # for gaps in rows to come
+        return Table("", features.to_numpy(), y, names, target, (file,), "own", ready)
+    return Table("", np.full(features.shape, np.nan), y, names, target, (file,), "own", raw)
 
 
-def _without(frame: "pd.DataFrame", drop: Any) -> "pd.DataFrame":
-    names = [] if drop is None else [drop] if isinstance(drop, str) else drop
-    return frame.drop(columns=[_known(str(name), frame, "dataset.drop") for name in names])
+def _without(frame: "pd.DataFrame", settings: TableSettings) -> "pd.DataFrame":
+    return frame.drop(columns=_named(settings.drop, frame, "dataset.drop"))
 
 
 def _known(name: str, frame: "pd.DataFrame", key: str) -> str:
@@ -107,27 +99,27 @@ def _known(name: str, frame: "pd.DataFrame", key: str) -> str:
     raise Refused(f"{key}={name} names no column; there are {', '.join(frame.columns[:30])}{meant}")
 
 
-def _numbers(column: "pd.Series", path: Path) -> np.ndarray:
-    """The column as float64. Rows are counted from 1 below the header."""
-    import pandas as pd
-
-    numbers = pd.to_numeric(column.astype(str) if column.dtype == bool else column, errors="coerce")
-    values = numbers.to_numpy(dtype=np.float64)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if not len(bad):
-        return values
-    row, value = bad[0] + 1, column.iloc[bad[0]]
-    place = f"column {column.name!r}, row {row} of {path}"
-    if isinstance(value, str) or column.dtype == bool:
-        raise Refused(
-            f"{place} holds the text {str(value)!r}: write numbers, or leave the column out with dataset.drop"
-        )
-    what = "no number (NaN)" if np.isnan(values[bad[0]]) else "an infinite number"
-    raise Refused(f"{place} holds {what}: fill it in or leave the row out")
+def _check_features(columns: "pd.DataFrame", target: str, path: Path, settings: TableSettings) -> None:
+    """Ask about features that count the rows or copy the target; a table's only feature is what it is."""
+    settled = {target, *_named(settings.keep or [], columns, "dataset.keep")}
+    numbers = [name for name in columns.columns if name not in settled and columns[name].dtype == np.float64]
+    if copies := [name for name in numbers if np.array_equal(columns[name], columns[target])]:
+        raise Refused(f"{shown(copies)} of {path} equals the target {target!r} in every row: {either(copies)}")
+    if len(columns.columns) > 2 and (counting := [name for name in numbers if _counts(columns[name].to_numpy())]):
+        raise Refused(f"{shown(counting)} of {path} counts the rows, as an index does: {either(counting)}")
 
 
-def _check_target(y: np.ndarray, target: str, path: Path) -> None:
+def _counts(values: np.ndarray) -> bool:
+    """Whether they are the whole numbers from 0 or from 1, in some order."""
+    return len(values) >= FEWEST_COUNTED and bool(
+        values.min() in (0, 1) and np.array_equal(np.sort(values), values.min() + np.arange(len(values)))
+    )
+
+
+def _check_target(y: np.ndarray, target: str, path: Path, num_left_out: int) -> None:
     if len(y) < 2:
-        raise Refused(f"{path} holds {len(y)} row{'s' * (len(y) != 1)} below its header: a regression needs at least 2")
+        rows = f"{len(y)} row{'s' * (len(y) != 1)} below its header"
+        rows += f", with {num_left_out:,} left out for want of a value" if num_left_out else ""
+        raise Refused(f"{path} holds {rows}: a regression needs at least 2")
     if y.min() == y.max():
         raise Refused(f"the target {target!r} of {path} is {y[0]:g} in every row: there is nothing to predict")

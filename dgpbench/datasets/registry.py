@@ -10,6 +10,7 @@ from typing import Any
 from dgpbench.config import groups
 from dgpbench.config.settings import setting
 from dgpbench.datasets.table import Table
+from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.errors import Refused
 
 # The module whose ``load`` makes the table of each kind.
@@ -22,16 +23,6 @@ LOADERS = {
     "synthetic": "synthetic",
     "csv": "own_csv",
 }
-
-
-@dataclass(frozen=True)
-class TableSettings:
-    """What a user sets of ``dataset=csv``."""
-
-    path: str | None = setting("the file: a header row, numbers below it")
-    target: str | None = setting("the column to predict")
-    separator: str | None = setting("between columns; null finds it")
-    drop: list = setting("columns to leave out")
 
 
 @dataclass(frozen=True)

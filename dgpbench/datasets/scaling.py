@@ -71,6 +71,10 @@ class Standardiser:
         """
         return Regression((X[:, self.kept] - self.mean_X) / self.scale_X, (y[:, None] - self.mean_y) / self.scale_y)
 
+    def restore_inputs(self, X: np.ndarray) -> np.ndarray:
+        """Standardised rows in the original units of the features that vary, [N, D']."""
+        return X * self.scale_X + self.mean_X
+
     def restore(self, mixture: GaussianMixture) -> GaussianMixture:
         """Predictions in the original units of y: means * scale_y + mean_y, variances * scale_y^2."""
         return mixture.shifted_scaled(self.mean_y, self.scale_y)

@@ -6,6 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from dgpbench.datasets.columns import ColumnEncoder
+from dgpbench.datasets.raw_columns import RawColumns
+
 
 @dataclass(frozen=True)
 class SourceFile:
@@ -31,6 +34,9 @@ class Table:
     :param X: [N, D] float64, original units
     :param y: [N] float64, original units
     :param verified: "digest", "member sha256", "unverified", "synthetic" or "own"
+    :param raw: columns as they were read, where there is more to do than to take them; unless they are numbers without
+        a gap, X is NaN throughout
+    :param num_left_out: rows of the file that are not in the table, having no value where one was needed
     """
 
     name: str
@@ -40,6 +46,8 @@ class Table:
     target_name: str
     sources: tuple[SourceFile, ...] = ()
     verified: str = "unverified"
+    raw: RawColumns | None = None
+    num_left_out: int = 0
 
     def __post_init__(self) -> None:
         for name in ("X", "y"):
@@ -52,6 +60,16 @@ class Table:
     def num_rows(self) -> int:
         """N."""
         return len(self.y)
+
+    def encoded(self, train: np.ndarray) -> tuple[np.ndarray, ColumnEncoder]:
+        """All rows as numbers, [N, D], and the encoder that made them of raw columns: it has seen these rows alone.
+
+        :param train: row numbers
+        """
+        if self.raw is None:
+            return self.X, ColumnEncoder.of_numbers(self.feature_names)
+        encoder = self.raw.fit(train)
+        return self.X if self.raw.plain else encoder.transform(self.raw.frame), encoder
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -70,7 +88,9 @@ class Table:
 
     @property
     def _xy(self) -> np.ndarray:
-        return canonical(np.column_stack([self.X, self.y]))
+        # Raw cells as their kinds have them: a setting that reads a column otherwise makes another table.
+        cells = self.X if self.raw is None or self.raw.plain else self.raw.cells()
+        return canonical(np.column_stack([cells, self.y]))
 
 
 def canonical(A: np.ndarray) -> np.ndarray:

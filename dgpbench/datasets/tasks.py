@@ -94,7 +94,9 @@ def extrapolation(table: Table, task: TaskSettings, split: int, spec: Mapping[st
 
     Lindinger et al. (2020), Sec. 4; docs/methods.md, "Tasks".
     """
-    X = table.X[table.order]  # sorted, so that the means and deviations of every copy have the same bits
+    X = table.encoded(np.arange(table.num_rows))[0][
+        table.order
+    ]  # sorted, so that the means and deviations of every copy have the same bits
     with np.errstate(over="ignore"):
         deviation = X.std(axis=0)
     kept = (X.max(axis=0) > X.min(axis=0)) & (deviation > min_deviation(task, spec))

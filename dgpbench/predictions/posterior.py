@@ -4,6 +4,8 @@ blocks    mean_l [T_l, M], diagonal_l [T_l, M, M], coupling_l_k [P, M, M] with p
 samples   samples_l [S, T_l, M]
 subset    mean_l, factor_l [T_l, M, M], subset_rows [M]
 grid      grid_x [G], grid_y [K], grid_density [G, K], grid_samples [S, G], for tables with one feature
+rows      rows_train [N, 2], rows_test [N*, 2]: x and y, for tables with one feature
+effects   effect_columns [K], and for each of them effect_k [G, 3]: value, mean and deviation of the prediction
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 MAX_STORED = 4_000_000  # numbers in the samples that a record keeps
+PICTURED = ("grid_", "rows_", "effect_")  # what the picture of a run is drawn from
+MAX_ROWS = 2_000  # of a table that a record keeps
 Arrays = dict[str, np.ndarray]
 Pairs = Mapping[tuple[int, int], Sequence[tuple[int, int]]]
 
@@ -92,3 +96,32 @@ def grid(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.n
     if "grid_x" not in arrays:
         return None
     return arrays["grid_x"], arrays["grid_y"], arrays["grid_density"], arrays["grid_samples"]
+
+
+def of_rows(train: np.ndarray, test: np.ndarray) -> Arrays:
+    """x and y of the rows of a table with one feature, in original units, evenly thinned where there are many.
+
+    :param train: [N, 2]
+    :param test: [N*, 2]
+    """
+    return {f"rows_{name}": rows[:: -(-len(rows) // MAX_ROWS)] for name, rows in (("train", train), ("test", test))}
+
+
+def rows(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The training and the test rows as ``of_rows`` takes them; None where the run has more than one feature."""
+    return (arrays["rows_train"], arrays["rows_test"]) if "rows_train" in arrays else None
+
+
+def of_effects(effects: Mapping[int, np.ndarray]) -> Arrays:
+    """Partial dependence on some columns of a user's own table.
+
+    :param effects: the column's number -> [G, 3], its values (of a category, its number), and the prediction's mean and
+        standard deviation there, in original units
+    """
+    numbered = {f"effect_{column}": values for column, values in effects.items()}
+    return {"effect_columns": np.array(list(effects), dtype=np.int64)} | numbered if effects else {}
+
+
+def effects(arrays: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
+    """Partial dependence as ``of_effects`` takes it; empty where a run kept none."""
+    return {int(column): arrays[f"effect_{column}"] for column in arrays.get("effect_columns", ())}

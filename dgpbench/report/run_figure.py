@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import matplotlib
 import numpy as np
@@ -10,6 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dgpbench.predictions import calibration, posterior
+from dgpbench.report import data_panels
 from dgpbench.report.objectives import objective_label, objective_of
 from dgpbench.runs import store
 from dgpbench.system import files
@@ -20,9 +22,8 @@ SHOWN_SCORES = {
     "tll": "TLL {:.3f} nats",
     "rmse": "RMSE {:.3g} units of y",
     "crps": "CRPS {:.3g} units of y",
-    "coverage_95": "95 % coverage {:.1%}",
 }
-MUTED = "0.45"
+HEIGHT = 3.9  # inches of the row of panels that every run has
 
 
 def save_run_figure(run_directory: str | Path, output: str | Path | None = None) -> Path:
@@ -41,7 +42,10 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     trace_file = run_directory / store.TRACE
     trace = pd.read_parquet(trace_file) if trace_file.exists() else None
     points, title = pd.read_parquet(run_directory / store.POINTS), title_of(record["identity"])
-    figure = run_figure(points, trace, record["scores"], title, objective_of(record))
+    target = target_of(record)
+    arrays = store.read_posterior(run_directory, posterior.PICTURED) if store.POSTERIOR in record["files"] else {}
+    below = data_panels.below(record["data"], arrays, target)
+    figure = run_figure(points, trace, record["scores"], title, objective_of(record), target, below)
     with matplotlib.rc_context(fname=STYLE), files.replacing(output) as partial:
         figure.savefig(partial)
     return output
@@ -60,37 +64,58 @@ def run_figure(
     scores: Mapping[str, float],
     title: str,
     objective: str = "objective",
+    target: str = "y",
+    below: data_panels.Below | None = None,
 ) -> Figure:
     """Compose the picture; there are two panels where no trace was kept.
 
     :param points: columns y, mean, variance, pit, one line a test row
     :param trace: columns iteration, elbo, validation_tll (NaN where none was taken)
     :param objective: the name of what the trace has under ``elbo``
+    :param target: the name of what is predicted
+    :param below: what stands in a second row
     """
     has_trace = trace is not None and len(trace) > 0
     with matplotlib.rc_context(fname=STYLE):
-        figure = Figure(figsize=(11.0 if has_trace else 7.4, 3.9))
-        axes = figure.subplots(1, 3 if has_trace else 2)
-        predicted_against_observed(points, axes[0])
+        width = 11.0 if has_trace or below else 7.4
+        figure = Figure(figsize=(width, HEIGHT + (below.height if below else 0.0)))
+        upper: Any = figure
+        if below:
+            upper, lower = cast("np.ndarray", figure.subfigures(2, 1, height_ratios=(HEIGHT, below.height)))
+        axes = upper.subplots(1, 3 if has_trace else 2)
+        predicted_against_observed(points, axes[0], target)
         pit_histogram(points, axes[1])
         if has_trace:
             training_trace(trace, axes[2], objective)
-        listed = [text.format(scores[name]) for name, text in SHOWN_SCORES.items() if name in scores]
+        if below:
+            below.draw(lower)
+        lines = [title, ",  ".join(text.format(scores[name]) for name, text in SHOWN_SCORES.items() if name in scores)]
+        if "coverage_95" in scores:
+            lines.append(calibration.in_words(scores["coverage_95"], len(points)))
         # parse_math: a data set may be called "a$b".
-        figure.suptitle(f"{title}\n{',  '.join(listed)}", fontsize=10, parse_math=False)
+        figure.suptitle("\n".join(lines), fontsize=10, parse_math=False)
     return figure
 
 
-def predicted_against_observed(points: pd.DataFrame, ax: Axes) -> Axes:
-    """Predictive means with two standard deviations either side, against the targets; the line is y = x."""
+def target_of(record: Mapping[str, Any]) -> str:
+    """The name of what a run predicts."""
+    return str(record["config"].get("dataset", {}).get("target") or "y")
+
+
+def predicted_against_observed(points: pd.DataFrame, ax: Axes, target: str = "y") -> Axes:
+    """Predictive means and two standard deviations either side, against the targets; the line is y = x."""
     drawn = thinned(points)
     bars = 2 * np.sqrt(drawn["variance"])
     ax.errorbar(drawn["y"], drawn["mean"], bars, fmt="o", elinewidth=0.7, alpha=0.6, markeredgewidth=0)
     ax.axline((drawn["y"].iloc[0], drawn["y"].iloc[0]), slope=1, color="black", linewidth=0.9, zorder=3)
     few = "" if len(drawn) == len(points) else f" of {len(points):,}"
     ax.set_title(f"Mean and two standard deviations\n{len(drawn):,}{few} test rows; line: y = x")
-    ax.set_xlabel("observed y (original units)")
-    ax.set_ylabel("predicted y (original units)")
+    ax.set_xlabel(f"observed {target} (original units)", parse_math=False)
+    ax.set_ylabel(f"predicted {target} (original units)", parse_math=False)
+    low = min(drawn["y"].min(), (drawn["mean"] - bars).min())
+    high = max(drawn["y"].max(), (drawn["mean"] + bars).max())
+    margin = 0.04 * (high - low) or 1.0
+    ax.set(xlim=(low - margin, high + margin), ylim=(low - margin, high + margin), box_aspect=1)
     return ax
 
 
@@ -105,8 +130,10 @@ def pit_histogram(points: pd.DataFrame, ax: Axes) -> Axes:
     """Density of the probability integral transforms; a perfect predictor's bars lie in the band 95 % of the time."""
     bins = 20 if len(points) >= 500 else 10
     low, high = uniform_band(len(points), bins)
-    ax.hist(points["pit"], bins=bins, range=(0, 1), density=True, alpha=0.75, edgecolor="white", linewidth=0.5)
-    ax.axhspan(low, high, color="black", alpha=0.13, linewidth=0, label="95 % of bars, if calibrated")
+    ax.hist(points["pit"], bins=bins, range=(0, 1), density=True, color="#7FB8D8", edgecolor="white", linewidth=0.5)
+    ax.axhspan(low, high, color="0.87", linewidth=0, zorder=0, label="95 % of bars, if calibrated")
+    for limit in (low, high):
+        ax.axhline(limit, color="0.35", linewidth=0.8, linestyle="--")
     ax.axhline(1, color="black", linewidth=0.9)
     ax.set(xlim=(0, 1), xlabel="probability integral transform u", ylabel="density")
     ax.set_ylim(0, max(ax.get_ylim()[1], high) * 1.2)  # room for the legend

@@ -6,6 +6,7 @@ from dgpbench.datasets.scaling import Standardiser
 from dgpbench.methods.contract import Predictor
 from dgpbench.predictions import posterior
 from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.runs.problem import Problem
 
 NUM_X, NUM_Y, NUM_SAMPLES = 121, 161, 50
 
@@ -23,11 +24,20 @@ def predictive_grid(predictor: Predictor, scaler: Standardiser, X: np.ndarray, s
     y = _range(mixture)
     density = np.exp(mixture.log_density(np.broadcast_to(y[:, None, None], (NUM_Y, NUM_X, 1))))[:, :, 0]
     return posterior.of_grid(
-        x[:, 0] * scaler.scale_X[0] + scaler.mean_X[0],
+        scaler.restore_inputs(x)[:, 0],
         y,
         density.T,
         mixture.sample(np.random.default_rng(seed), NUM_SAMPLES)[:, :, 0],
     )
+
+
+def rows_of_one_feature(problem: Problem) -> dict[str, np.ndarray]:
+    """The only feature and the target of all rows, in original units; nothing for more features."""
+    if problem.train.X.shape[1] != 1:
+        return {}
+    y, parts = problem.table.y, ((problem.train, problem.split.train), (problem.test, problem.split.test))
+    train, test = (np.column_stack([problem.scaler.restore_inputs(rows.X), y[numbers]]) for rows, numbers in parts)
+    return posterior.of_rows(train, test)
 
 
 def _range(mixture: GaussianMixture) -> np.ndarray:

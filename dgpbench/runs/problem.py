@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dgpbench.datasets.columns import ColumnEncoder
 from dgpbench.datasets.scaling import Regression, Standardiser
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.tasks import Split, make_split, min_deviation
@@ -16,12 +17,14 @@ from dgpbench.runs.resolve import Run
 class Problem:
     """What all methods share on one split.
 
+    :param encoder: of raw columns, fitted to the training rows
     :param train: standardised training rows
     :param test: standardised test rows, by the training rows' scales
     """
 
     table: Table
     split: Split
+    encoder: ColumnEncoder
     scaler: Standardiser
     train: Regression
     test: Regression
@@ -43,11 +46,12 @@ def prepare(run: Run, table: Table) -> Problem:
     """
     split = make_split(table, run.task, run.split, run.dataset)
     smallest = min_deviation(run.task, run.dataset)
-    scaler = Standardiser.fit(table.X[split.train], table.y[split.train], table.feature_names, smallest)
-    train = scaler.transform(table.X[split.train], table.y[split.train])
-    test = scaler.transform(table.X[split.test], table.y[split.test])
+    X, encoder = table.encoded(split.train)
+    scaler = Standardiser.fit(X[split.train], table.y[split.train], encoder.feature_names, smallest)
+    train = scaler.transform(X[split.train], table.y[split.train])
+    test = scaler.transform(X[split.test], table.y[split.test])
     check_sizes(run, len(train.X), train.X.shape[1], len(test.X))
-    return Problem(table, split, scaler, train, test)
+    return Problem(table, split, encoder, scaler, train, test)
 
 
 def check_sizes(run: Run, num_rows: int, num_features: int, num_test_rows: int) -> None:

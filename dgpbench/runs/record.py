@@ -93,12 +93,14 @@ def compose(
 def _describe(problem: Problem) -> dict[str, Any]:
     """The data that were used: sizes, digests, files and what was dropped."""
     table = problem.table
-    return {
+    own = {"columns": problem.encoder.describe(), "left_out": table.num_left_out}
+    return (own if table.verified == "own" else {}) | {
         "name": table.name,
         "n": table.num_rows,
-        "d": table.X.shape[1],
+        "d": len(problem.encoder.feature_names),
         "n_train": len(problem.split.train),
         "n_test": len(problem.split.test),
+        "features": list(problem.encoder.feature_names),
         "dropped": list(problem.scaler.dropped),
         "scale_y": problem.scaler.scale_y,
         "digest_xy": table.digest_xy,

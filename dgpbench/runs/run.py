@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from dgpbench.datasets import registry
 from dgpbench.datasets.scaling import Regression
 from dgpbench.datasets.table import Table
@@ -14,9 +16,10 @@ from dgpbench.errors import Diverged, Refused
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds, fit_function
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.runs import archive, on_the_way, start, store, summary
+from dgpbench.runs.effects import partial_dependence
 from dgpbench.runs.guard import guarded
 from dgpbench.runs.outcomes import Outcome
-from dgpbench.runs.predictive_grid import predictive_grid
+from dgpbench.runs.predictive_grid import predictive_grid, rows_of_one_feature
 from dgpbench.runs.problem import Problem, prepare
 from dgpbench.runs.record import Result
 from dgpbench.runs.resolve import Run
@@ -72,9 +75,15 @@ def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
         diagnostics=predictor.diagnostics,
         scores=metrics.scores(rows),
         points=points.points(rows, problem.test.X, problem.train.X, problem.split.test),
-        posterior=predictor.posterior() | predictive_grid(predictor, problem.scaler, inputs, seeds.prediction),
+        posterior=predictor.posterior() | _pictured(predictor, problem, inputs, seeds.prediction),
         parameters=predictor.parameters(),
     )
+
+
+def _pictured(predictor: Predictor, problem: Problem, inputs: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """What the pictures of tables with one feature, and of a user's own, are drawn from."""
+    grid = predictive_grid(predictor, problem.scaler, inputs, seed)
+    return grid | rows_of_one_feature(problem) | partial_dependence(predictor, problem, inputs, seed)
 
 
 def _fit_and_predict(run: Run, problem: Problem, seeds: Seeds, log: TrainingLog) -> tuple[Predictor, GaussianMixture]:

@@ -175,10 +175,10 @@ def _not_json(constant: str) -> None:
 
 
 def read_if_present(directory: str | os.PathLike) -> Record | None:
-    """The record of a run, or None where there is none or a damaged one: in both cases the run is still to do."""
+    """The record of a run, or None where there is none that can be read: the run is still to do."""
     try:
         return read_record(Path(directory, RECORD))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (OSError, ValueError):
         return None
 
 
@@ -240,12 +240,12 @@ def _problem(path: Path, stored: Mapping[str, Any]) -> str | None:
     return None
 
 
-def read_posterior(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
-    """The posterior's arrays by name; pickled objects are refused."""
+def read_posterior(directory: str | os.PathLike, beginning: tuple[str, ...] = ("",)) -> "dict[str, np.ndarray]":
+    """The posterior's arrays by name, those whose name has such a beginning; pickled objects are refused."""
     import numpy as np
 
     with np.load(Path(directory, POSTERIOR), allow_pickle=False) as arrays:
-        return dict(arrays)
+        return {name: arrays[name] for name in arrays.files if name.startswith(beginning)}
 
 
 def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench.config import groups
+from dgpbench.predictions import calibration
 from dgpbench.runs.resolve import Run
 from dgpbench.training.early_stopping import may_end_early
 from dgpbench.training.settings import LbfgsSettings
@@ -38,7 +39,26 @@ def of_run(record: Mapping[str, Any], directory: Path | str) -> str:
     """The score table of a finished run, or the sentence that says how it ended."""
     if record["status"] != "done":
         return f"{directory} {record['status']}: {record['reason']}"
-    return "\n".join([_title(record), *_score_lines(record["scores"]), _facts(record), f"record: {directory}"])
+    lines = [
+        _title(record),
+        *_columns(record["data"]),
+        *_score_lines(record["scores"]),
+        *_calibration(record),
+        _facts(record),
+    ]
+    return "\n".join([*lines, f"record: {directory}"])
+
+
+def _columns(data: Mapping[str, Any]) -> list[str]:
+    """What the columns of a user's own table became, and what was left out."""
+    from dgpbench.datasets.column_words import in_words
+
+    lines = in_words(data["columns"]) if "columns" in data else []
+    if data.get("left_out"):
+        lines.append(f"  {data['left_out']:,} rows without a value were left out")
+    if lines and data["dropped"]:
+        lines.append(f"  left out, being constant on the training rows: {', '.join(data['dropped'])}")
+    return lines
 
 
 def _title(record: Mapping[str, Any]) -> str:
@@ -58,6 +78,12 @@ def _score_lines(scores: dict[str, float]) -> list[str]:
         better = f"nearer to {metric.target:g}" if metric.target is not None else f"{metric.direction} is better"
         lines.append(f"  {name:<18}{value:>12.{decimals(value, 4)}f}  {metric.unit}, {better}")
     return lines
+
+
+def _calibration(record: Mapping[str, Any]) -> list[str]:
+    if "coverage_95" not in record["scores"]:
+        return []
+    return [f"  {calibration.in_words(record['scores']['coverage_95'], record['data']['n_test'])}"]
 
 
 def decimals(value: float, least: int) -> int:

@@ -28,7 +28,7 @@ def planned(capsys, results, *given):
 
 
 def runs_of(results, *given):
-    return [each.run for each in plan.plan(items.load(ITEM, [*SMALL, f"results_dir={results}", *given]))]
+    return [each.run for each in plan.plan_of(items.load(ITEM, [*SMALL, f"results_dir={results}", *given]))]
 
 
 def key(run):
@@ -79,7 +79,7 @@ def test_a_start_that_is_several_runs_is_refused():
     start = replace(swept.sweeps[0], values={**swept.sweeps[0].values, "training.batch_size": ("10", "20")})
     several = replace(swept, sweeps=(replace(swept.sweeps[1], start=start),))
     with pytest.raises(Refused, match="several runs of mf_ng"):
-        plan.plan(several)
+        plan.plan_of(several)
 
 
 # Identity -------------------------------------------------------------------------------------------------------------

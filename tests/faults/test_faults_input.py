@@ -41,11 +41,12 @@ def with_column(column, values):
 
 
 REFUSED = {
-    "NaN": ({"replace": (3, 0, "nan")}, "no number (NaN)"),
-    "empty": ({"replace": (3, 0, "")}, "no number (NaN)"),
+    "NaN": ({"replace": (3, 0, "nan")}, "no value (NaN) in 1 cell"),
+    "empty": ({"replace": (3, 0, "")}, "no value (NaN) in 1 cell"),
     "infinity": ({"replace": (3, 1, "inf")}, "infinite"),
     "beyond float64": ({"replace": (3, 1, "1e999")}, "infinite"),
     "text": ({"replace": (3, 1, "red")}, "'red'"),
+    "duplicate names": ({"header": "a,a,y"}, "more than one column 'a'"),
     "no rows": ({"rows": ROWS[:0]}, "0 rows"),
     "1 row": ({"rows": ROWS[:1]}, "1 row"),
     "2 rows": ({"rows": ROWS[:2]}, "training rows"),
@@ -70,7 +71,6 @@ def test_a_table_that_cannot_be_used_is_one_sentence_and_leaves_no_record(name, 
 USABLE = {
     "a constant column is dropped": {"rows": with_column(0, 3.0)},
     "duplicate columns": {"rows": with_column(0, ROWS[:, 1])},
-    "duplicate names": {"header": "a,a,y"},
     "duplicate rows": {"rows": np.repeat(ROWS[:20], 2, axis=0)},
     "fewer distinct rows than inducing points": {"rows": np.column_stack([np.round(ROWS[:, :2] / 3), ROWS[:, 2]])},
     "an outlier of 1e9": {"replace": (3, 0, "1e9")},
@@ -100,9 +100,9 @@ def test_a_column_that_is_constant_among_the_training_rows_is_named_in_the_recor
 
 
 def test_a_table_larger_than_memory_is_refused_before_it_is_read(tmp_path, monkeypatch, capsys):
-    from dgpbench.datasets import own_csv
+    from dgpbench.datasets import table_files
 
-    monkeypatch.setattr(own_csv, "available", lambda: 100)
+    monkeypatch.setattr(table_files, "available", lambda: 100)
     assert run(table(tmp_path)) == 2
     assert "memory" in one_sentence(capsys.readouterr().err)
 

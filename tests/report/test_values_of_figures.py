@@ -680,5 +680,10 @@ def test_the_picture_of_a_run_shows_its_own_points_and_trace(saved, results):
     margin = 0.08 * (high - low)
     np.testing.assert_allclose(training.get_ylim(), [low - margin, high + margin])
     title = figure.get_suptitle()
-    assert "TLL -2.432 nats,  RMSE 3 units of y,  CRPS 0.5 units of y,  95 % coverage 87.5%" in title
+    assert "TLL -2.432 nats,  RMSE 3 units of y,  CRPS 0.5 units of y\n" in title
+    inside = [p for p in (35, 36) if binom.cdf(p, 40, 0.95) >= 0.025]  # the fewest of 40 rows that chance explains
+    assert f"95 % intervals hold 87.5 % of 40 rows, within chance ({100 * inside[0] / 40:.1f} % to 100.0 %)" in title
+    assert observed.get_xlim() == observed.get_ylim()
+    assert observed.get_box_aspect() == 1
+    assert band.get_zorder() < min(bar.get_zorder() for bar in histogram.containers[0])
     assert title.startswith("star (L = 3) on boston, interpolation, split 0, seed 0; lindinger2020-paper")
