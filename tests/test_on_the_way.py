@@ -163,6 +163,6 @@ def test_a_method_that_has_no_predictions_on_the_way_says_so_in_a_sentence(metho
 def test_the_item_of_jains_figure_11_asks_for_test_scores(capsys, tmp_path):
     from dgpbench.experiments import items, plan
 
-    runs = [each.run for each in plan.plan(items.load("jain2021_fig11", [f"results_dir={tmp_path}"]))]
+    runs = [each.run for each in plan.plan_of(items.load("jain2021_fig11", [f"results_dir={tmp_path}"]))]
     assert {run.card.name for run in runs} == {"sod", "sod_random", "mf", "mf_fixed_z"}
     assert all(run.training.trace_test for run in runs)

@@ -139,20 +139,36 @@ def register_resolvers() -> None:
     """The interpolations of conf/, by which protocols and budgets set what methods leave open."""
     from omegaconf import OmegaConf
 
-    for name, resolver in {"published": _published, "scheduled": _scheduled, "capped": _capped}.items():
-        OmegaConf.register_new_resolver(name, resolver, replace=True)
+    for resolver in (_published, _scheduled, _capped, _precise):
+        OmegaConf.register_new_resolver(resolver.__name__.removeprefix("_"), resolver, replace=True)
 
 
 def _published(key: str, default: Any, *, _root_: Any) -> Any:
-    """The budget's value, else the protocol's for this data set, method or task, or for all, else the default."""
-    protocol = _root_.protocol
-    on_data = (protocol.get("datasets") or {}).get(_root_.dataset.get("name")) or {}
-    own = (protocol.get("methods") or {}).get(_root_.method.name) or {}
-    in_task = (protocol.get("tasks") or {}).get(_root_.task.name) or {}
-    for source in (_root_.budget.settings, on_data, own, in_task, protocol.settings):
-        if key in source:
-            return source[key]
-    return default
+    """The budget's value for this method, protocol or all; else the protocol's for this data set, method, task or all;
+    else the default.
+    """
+    budget, protocol, method = _root_.budget, _root_.protocol, _root_.method.name
+    sources = (
+        _part(budget, "methods", method),
+        _part(budget, "protocols", protocol.name),
+        budget.settings,
+        _part(protocol, "datasets", _root_.dataset.get("name")),
+        _part(protocol, "methods", method),
+        _part(protocol, "tasks", _root_.task.name),
+        protocol.settings,
+    )
+    return next((source[key] for source in sources if key in source), default)
+
+
+def _part(choice: Any, kind: str, name: str | None) -> Mapping[str, Any]:
+    """What a file says of one method, protocol, data set or task."""
+    return (choice.get(kind) or {}).get(name) or {}
+
+
+def _precise(default: str, *, _root_: Any) -> str:
+    """The budget's precision where the method has it, else the default."""
+    wanted = _root_.budget.settings.get("precision", default)
+    return wanted if wanted in _root_.method.precisions else default
 
 
 def _scheduled(key: str, default: int | None, *, _root_: Any) -> int | None:

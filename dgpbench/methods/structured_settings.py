@@ -27,6 +27,11 @@ class StructuredSettings(MeanMapSettings):
         words=("prior", "sgpr"),
         default="prior",
     )
+    hidden_lengthscale: float | None = setting(
+        "lengthscale of hidden layers at the start, in units of sqrt(number of inputs); null: method.lengthscale",
+        above=0,
+        default=None,
+    )
     blocks: list | None = setting("couplings of method.structure=custom")
     blocks_file: str | None = setting("YAML file with the couplings of method.structure=custom")
 
@@ -41,6 +46,11 @@ class StructuredSettings(MeanMapSettings):
             object.__setattr__(self, "blocks_file", None)  # what it says counts, not where it lies
         if self.output_start == "sgpr" and not self.whiten:
             raise Refused("method.output_start=sgpr starts q in whitened coordinates; it takes method.whiten=true")
+        if self.output_start == "sgpr" and self.num_layers > 1 and self.mean_function == "zero":
+            raise Refused(
+                "method.output_start=sgpr fits the output layer to inputs that mean maps carry to it; "
+                "it takes method.mean_function=pca"
+            )
         if (self.structure == "custom") != (self.blocks is not None):
             raise Refused(
                 "method.structure=custom takes its couplings from method.blocks or method.blocks_file"

@@ -24,6 +24,7 @@ def scorer(problem: Problem, X: np.ndarray, seed: int) -> Callable[[Predict], Sc
             mixture = problem.restore(predict(X, seed))
         except Diverged:  # of these predictions; whether training goes on is not for them to say
             return Scored()
-        return Scored(float(metrics.tll(mixture, problem.targets)), float(metrics.rmse(mixture, problem.targets)))
+        y = problem.targets
+        return Scored(float(metrics.tll(mixture.log_density(y))), float(metrics.rmse(y, mixture.mean)))
 
     return score

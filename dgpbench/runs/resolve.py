@@ -279,7 +279,9 @@ def _check_compatible(run: Run) -> None:
             f"use precision={' or precision='.join(card.precisions)}"
         )
     if run.precision == "mixed" and method.kernel != "squared_exponential":
-        raise Refused(f"precision=mixed needs method.kernel=squared_exponential, not {method.kernel}")
+        raise Refused(
+            f"precision=mixed needs method.kernel=squared_exponential, not {method.kernel}; precision=float64 takes it"
+        )
     if run.init_from is not None and not method.starts_from_records:
         raise Refused(f"init_from= cannot start {card.name}; it starts mf, star, fc and their relatives")
 
