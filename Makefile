@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full test-faults test-mutants tables figures bench lint lock clean
+.PHONY: help run test test-full test-faults test-mutants tables figures docs bench lint lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -41,6 +41,9 @@ tables: $(VENV)/.installed ## write every table that has records in results/ to 
 
 figures: $(VENV)/.installed ## draw every figure that has records in results/ to results/figures; ARGS=budget=laptop
 	$(BIN)/dgpbench figure all --output results/figures $(ARGS)
+
+docs: $(VENV)/.installed ## write the tables of README.md and docs/ from results/records; ARGS=--check only looks
+	$(BIN)/dgpbench docs $(ARGS)
 
 bench: $(VENV)/.installed ## time gradient steps against their floors; ARGS='methods=mf,star,fc M=128,64 --output steps.csv'
 	$(BIN)/dgpbench bench steps $(ARGS)

@@ -28,17 +28,24 @@ class Comparison:
         return self.cells.loc[far.index]
 
     @property
+    def redone(self) -> int:
+        """How many published cells have all their splits."""
+        return int((self.cells["count"] == self.cells["wanted"]).sum())
+
+    @property
     def sentence(self) -> str:
         """How many published cells are redone, the share that agrees, and the largest miss."""
-        redone = int((self.cells["count"] == self.cells["wanted"]).sum())
+        redone = self.redone
         begin = f"{redone} of {len(self.cells)} published cells are redone"
         judged = sum(share.judged for share in self.shares())
         if redone > judged:
             begin += f", {redone - judged} of which cannot be judged for want of a standard error"
         shares = [f"{share.text}." for share in self.shares() if share.judged]
-        return " ".join([f"{begin}.", *shares, *([self._largest_miss()] if judged else [])])
+        return " ".join([f"{begin}.", *shares, *([self.largest_miss] if judged else [])])
 
-    def _largest_miss(self) -> str:
+    @property
+    def largest_miss(self) -> str:
+        """A sentence about the judged cell that is furthest from the published one."""
         missed = self.misses()
         if missed.empty:
             return "There is no miss."

@@ -63,13 +63,14 @@ def _set_so(settings: dict[str, tuple[str, ...]], changed: dict[str, Any], confi
     """Whether a run has these settings, and no other change: one with another learning rate is another column."""
     if not set(changed) <= set(settings):
         return False
-    return all(canonical(_lookup(config, key)) in values for key, values in settings.items())
+    return all(canonical(setting_in(config, key)) in values for key, values in settings.items())
 
 
-def _lookup(config: dict[str, Any], key: str) -> Any:
+def setting_in(config: Mapping[str, Any], key: str) -> Any:
+    """The value of a dotted key in a resolved configuration, None where it has none."""
     value: Any = config
     for part in ("training.optimiser" if key == "optimiser" else key).split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+        value = value.get(part) if isinstance(value, Mapping) else None
     return value
 
 

@@ -115,10 +115,15 @@ def cell_text(row, digits: int) -> str:
     """-2.43 (0.05), or 7/10 where splits are missing; a single split has no standard error."""
     if row.count < row.wanted:
         return f"{int(row.count)}/{int(row.wanted)}"
+    value, spread = numbers_of(row, digits)
+    return f"{value} ({spread})" if spread else value
+
+
+def numbers_of(row, digits: int) -> tuple[str, str]:
+    """The mean of a cell and its standard error; no text for the one that a single split has not."""
     if row.metric in METRICS and METRICS[row.metric].unit == "units of y":  # a unit may be of any size
         digits = decimals(row.mean, digits)
-    value = f"{row.mean:.{digits}f}"
-    return value if pd.isna(row.stderr) else f"{value} ({row.stderr:.{digits}f})"
+    return f"{row.mean:.{digits}f}", "" if pd.isna(row.stderr) else f"{row.stderr:.{digits}f}"
 
 
 def column_name(method: str, num_layers: int) -> str:

@@ -15,6 +15,9 @@ from dgpbench.report.tables import loss_of
 WITHIN, BETTER, WORSE = "within", "better", "worse"
 SAME, UNDECIDED, OPPOSITE = "same", "undecided", "opposite"
 SIMILAR, SLOWER, FASTER = "similar", "slower", "faster"
+# What stands behind a number in a table with no room for the word.
+MARKS = {WITHIN: "≈", BETTER: "▲", WORSE: "▼", SAME: "≈", UNDECIDED: "~", OPPOSITE: "≠"}
+MARKS |= {SIMILAR: "≈", FASTER: "▲", SLOWER: "▼"}
 BOUND = 2.0  # combined standard errors
 FACTOR = 1.5  # of seconds, after the machine's own factor is taken out
 

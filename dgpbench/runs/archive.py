@@ -135,9 +135,19 @@ def find(results_dir: str | Path) -> Iterator[Found | ValueError]:
             counts = raw
             yield ValueError(f"{problem}; the first is shown")
         yield Found(key, counts, None if compact is None else compact.record, archive.against.get(key, {}))
+    yield from (found for found in _compact(archive) if found.key not in seen)
+
+
+def find_compact(results_dir: str | Path) -> Iterator[Found | ValueError]:
+    """Every run that has a compact record, as a fresh clone sees it, after what is wrong with records."""
+    archive = load(results_dir)
+    yield from map(ValueError, archive.problems)
+    yield from _compact(archive)
+
+
+def _compact(archive: Archive) -> Iterator[Found]:
     for key, line in archive.runs.items():
-        if key not in seen:
-            yield Found(key, line, line.record, archive.against.get(key, {}))
+        yield Found(key, line, line.record, archive.against.get(key, {}))
 
 
 def load(results_dir: str | Path) -> Archive:

@@ -100,6 +100,13 @@ def runs_in_time() -> pd.DataFrame:
     return pd.concat([curve, last], ignore_index=True).assign(num_layers=3, metric="rmse")
 
 
+def two_budgets() -> pd.DataFrame:
+    """Two methods, each at two budgets."""
+    rows = [("mf", 3, "paper", 800.0, -2.8), ("mf", 3, "laptop", 70.0, -2.9), ("star", 3, "paper", 1500.0, -2.7)]
+    rows.append(("star", 3, "laptop", 130.0, -2.6))
+    return pd.DataFrame(rows, columns=["method", "num_layers", "budget", "seconds", "score"]).assign(metric="tll")
+
+
 def bench() -> pd.DataFrame:
     """Timings as a benchmark's CSV has them."""
     rows = []
@@ -190,6 +197,7 @@ FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], Axes], Callable[[], pd.D
     "elbo_boxes": (scores.elbo_boxes, boxes),
     "score_bars": (scores.score_bars, score_cells),
     "score_against_seconds": (scores.score_against_seconds, runs_in_time),
+    "score_of_two_budgets": (scores.score_of_two_budgets, two_budgets),
     "variance_against_distance": (
         calibration.variance_against_distance,
         lambda: numbers.variance_along_distance(points()),

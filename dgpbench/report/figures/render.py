@@ -1,5 +1,6 @@
 """The figure of an item, from its records to a page or a file."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -139,10 +140,13 @@ def improvement_frame(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(pair=table["method_a"] + " beats " + table["method_b"])
 
 
-def save(figure: Figure, output: Path) -> Path:
-    """Write a figure; the suffix names the format, and the same records give the same bytes."""
+def save(figure: Figure, output: Path, texts: Mapping[str, str | None] | None = None) -> Path:
+    """Write a figure; the suffix names the format, and the same records give the same bytes.
+
+    :param texts: what the file says of itself, by name; None leaves out what matplotlib writes under it
+    """
     kind = output.suffix.lstrip(".")
-    dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    dated: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with house_style(), files.replacing(output) as partial:
-        figure.savefig(partial, format=kind, metadata=dated.get(kind))
+        figure.savefig(partial, format=kind, metadata={**dated.get(kind, {}), **(texts or {})})
     return output

@@ -100,3 +100,21 @@ def score_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
     ax.legend()
     return ax
+
+
+def score_of_two_budgets(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """A score against seconds of training at two budgets, for each method a line from the one to the other.
+
+    :param frame: columns method, num_layers, budget (``paper``, drawn hollow, and another), metric, seconds, score
+    """
+    for name, look, rows in entries(frame):
+        ax.plot(rows["seconds"], rows["score"], color=look.colour, linewidth=0.8)
+        for row in rows.itertuples(index=False):
+            hollow: dict[str, Any] = {"markerfacecolor": "white"} if row.budget == "paper" else {"label": name}
+            ax.plot(row.seconds, row.score, markersize=5, **look.of_points(), **hollow)
+    log_scale(ax, "x")
+    ax.margins(0.08)
+    ax.set_xlabel("training time (s)")
+    ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
+    ax.legend()
+    return ax

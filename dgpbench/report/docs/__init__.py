@@ -1,0 +1,1 @@
+"""The generated parts of README.md and docs/: from compact records alone."""

@@ -1,0 +1,114 @@
+"""README's front page: Lindinger et al.'s Table 1 redone beside the published one, three sentences and a picture."""
+
+from pathlib import PurePosixPath
+
+import pandas as pd
+
+from dgpbench.report import statistics
+from dgpbench.report.agreement import Comparison
+from dgpbench.report.docs import results, words
+from dgpbench.report.docs.pictures import Picture
+from dgpbench.report.figures.layouts import LAYOUTS
+from dgpbench.report.figures.render import done_runs, num_runs
+from dgpbench.report.rendering import grid_text
+from dgpbench.report.tables import column_name, loss_of, numbers_of
+from dgpbench.report.verdicts import MARKS, judgement
+
+ITEM = "lindinger2020_table1"
+PICTURE = PurePosixPath("docs/images/table1.png")
+NOTHING = "No run of Lindinger et al.'s Table 1 has been made yet."
+COLUMNS = 4  # of panels
+
+
+def text(frame: pd.DataFrame) -> str:
+    """Three sentences, the table and the picture; one line where no cell has all its splits."""
+    made = _most_redone(frame)
+    if made is None:
+        return NOTHING
+    item, cells = made.item, made.cells
+    if not made.redone:
+        runs = f"{len(done_runs(item, frame))} of {num_runs(item)} runs are done"
+        return f"Lindinger et al.'s Table 1 is not redone yet: {runs}."
+    return "\n\n".join(
+        [
+            f"{_how_much(made)} {made.largest_miss} {_ranks(cells)}",
+            _table(cells, item.blocks[0].digits),
+            f"Ours (published): {_unit_and_marks(made)}. Standard errors, costs and failures: "
+            "[docs/results.md](docs/results.md).",
+            f"![Table 1: ours and published, each with its standard error]({PICTURE})",
+        ]
+    )
+
+
+def picture(frame: pd.DataFrame) -> Picture | None:
+    """The scores of each data set with the published ones as hollow marks, where a cell is redone."""
+    made = _most_redone(frame)
+    if made is None or not made.redone:
+        return None
+    item = made.item
+    title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}"
+    return Picture(title, LAYOUTS["score_bars"](item, done_runs(item, frame)), COLUMNS)
+
+
+def _most_redone(frame: pd.DataFrame) -> Comparison | None:
+    """The table at the budget with the most complete cells, then the most runs."""
+    found = list(results.budgets_of(ITEM, frame))
+    return max(found, key=lambda each: (each[0].redone, len(each[1])))[0] if found else None
+
+
+def _how_much(made: Comparison) -> str:
+    (share,) = made.shares()
+    others = ", ".join(f"{number} {verdict}" for verdict, number in share.others.items())
+    return (
+        f"{made.redone} of {len(made.cells)} cells of Lindinger et al.'s (2020) Table 1 are redone at "
+        f"{results.budget_in_words(made.item)}, {results.splits_of(made.item)}: {share.agreeing} of {share.judged} "
+        f"judged cells {judgement(share.metric).counts} of the published mean, {others}."
+    )
+
+
+def _unit_and_marks(made: Comparison) -> str:
+    """'test log-likelihood in nats, mean over splits; ≈ within ..., ▲ better, ▼ worse'."""
+    rule = judgement(made.item.blocks[0].metric)
+    others = ", ".join(f"{MARKS[word]} {word}" for word in rule.others)
+    return f"test log-likelihood in nats, mean over splits; {MARKS[rule.agreeing]} {rule.counts}, {others}"
+
+
+def _ranks(cells: pd.DataFrame) -> str:
+    """Which column ranks best here and in the paper, over the data sets with every cell."""
+    complete = cells.assign(whole=cells["count"] == cells["wanted"]).groupby("dataset")["whole"].transform("all")
+    rows = cells[complete]
+    if rows.empty:
+        return "No data set has all its cells yet, so methods are not ranked."
+    number = words.counted(rows["dataset"].nunique(), "data set")
+    return (
+        f"Over {number} with every cell redone, the best mean rank is that of {_best(rows, 'mean')}; "
+        f"by the published means it is that of {_best(rows, 'published')}."
+    )
+
+
+def _best(rows: pd.DataFrame, column: str) -> str:
+    """'star L3 (2.1)'; several names where ranks are tied."""
+    loss = loss_of(rows["metric"].iloc[0])
+    names = [column_name(row.method, row.num_layers) for row in rows.itertuples(index=False)]
+    losses = rows.assign(name=names, loss=rows[column].map(loss)).pivot(index="dataset", columns="name", values="loss")
+    average = statistics.mean_ranks(losses[list(dict.fromkeys(names))])
+    best = average[average.sub(average.min()).abs() < 1e-9]
+    return f"{words.joined(list(best.index))} ({best.iloc[0]:.2f})"
+
+
+def _table(cells: pd.DataFrame, digits: int) -> str:
+    """Every method for the data sets of which a run has ended; the others are named under it."""
+    columns = [column_name(row.method, row.num_layers) for row in cells.itertuples(index=False)]
+    texts = [_cell(row, digits) for row in cells.itertuples(index=False)]
+    wide = cells.assign(column=columns, text=texts).pivot(index="dataset", columns="column", values="text")
+    tried = cells.groupby("dataset", sort=False)[["count", "failed"]].sum().sum(axis=1) > 0
+    grid = grid_text(wide.loc[tried[tried].index, list(dict.fromkeys(columns))], "md", "data set")
+    return grid if tried.all() else f"{grid}\n\nNot run: {', '.join(tried[~tried].index)}."
+
+
+def _cell(row, digits: int) -> str:
+    """'-2.43 (-2.40) ≈', or 7/10 where splits are missing."""
+    theirs = row.published_text.split()[0]
+    if row.count < row.wanted:
+        return f"{int(row.count)}/{int(row.wanted)} ({theirs})"
+    return f"{numbers_of(row, digits)[0]} ({theirs}) {MARKS.get(row.verdict, '')}".rstrip()

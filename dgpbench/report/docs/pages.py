@@ -1,0 +1,79 @@
+"""Which pages have generated parts, what makes each part and picture, and whether the committed ones are current."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from dgpbench.errors import Refused
+from dgpbench.report.collect import frame_of
+from dgpbench.report.docs import front, laptop, markers, pictures, results
+from dgpbench.report.docs.ablation import ablation
+from dgpbench.report.docs.pictures import Picture
+from dgpbench.runs import archive
+from dgpbench.system import files
+
+PAGES = ("README.md", "docs/results.md", "docs/laptop.md")
+STUDIES = (laptop.STUDY, laptop.EXTRAPOLATION)
+
+
+def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
+    """What makes each generated part, by the name in its markers."""
+    items = {name: partial(results.section, name, frame) for name in results.item_names()}
+    studies = {name: partial(laptop.differences, name, frame) for name in STUDIES}
+    return {
+        "front": partial(front.text, frame),
+        "overview": partial(results.overview, frame),
+        **items,
+        **studies,
+        "laptop_ablation": partial(ablation, STUDIES, frame),
+        "laptop_picture": partial(laptop.picture_text, frame),
+    }
+
+
+def drawn(frame: pd.DataFrame) -> Mapping[str, Picture | None]:
+    """The generated pictures by their path, None where there are no records to draw."""
+    return {str(front.PICTURE): front.picture(frame), str(laptop.PICTURE): laptop.picture(frame)}
+
+
+def stale(folder: Path) -> list[str]:
+    """The files below a checkout that are not what its compact records give."""
+    frame = records(folder)
+    texts = [name for name, old, new in _texts(folder, frame) if old != new]
+    return texts + [name for name, picture in drawn(frame).items() if pictures.differs(picture, folder / name)]
+
+
+def write(folder: Path) -> list[str]:
+    """Write what is not current, and return the names of these files."""
+    frame = records(folder)
+    texts = {name: new for name, old, new in _texts(folder, frame) if old != new}
+    images = {name: each for name, each in drawn(frame).items() if pictures.differs(each, folder / name)}
+    for name, text in texts.items():
+        with files.replacing(folder / name) as half:
+            half.write_text(text, encoding="utf-8", newline="\n")
+    for name, picture in images.items():
+        pictures.write(picture, folder / name)
+    return [*texts, *images]
+
+
+def records(folder: Path) -> pd.DataFrame:
+    """The compact records below a checkout, as ``collect`` gives records; runs that have only raw files do not count.
+
+    :raises Refused: where a line is damaged or contradicts another
+    """
+    frame = frame_of(archive.find_compact(folder / "results"))
+    if problems := frame.attrs["problems"]:
+        raise Refused(f"{problems[0]} ({len(problems)} such in all); `dgpbench results verify` names them all")
+    return frame
+
+
+def _texts(folder: Path, frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+    """Each page as it is and as it should be."""
+    made = parts(frame)
+    for name in PAGES:
+        try:
+            old = (folder / name).read_bytes().decode("utf-8")
+        except FileNotFoundError:
+            raise Refused(f"{folder} has no {name}; name the folder of a checkout of dgpbench") from None
+        yield name, old, markers.filled(old, name, made)

@@ -1,0 +1,52 @@
+"""Committed pictures, drawn anew only when the numbers in them change: their bytes depend on matplotlib's build."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dgpbench.report.figures.panels import Panel, page
+from dgpbench.report.figures.render import save
+
+KEY = "Plotted"  # the PNG's own text with the digest of what is drawn
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A page of panels."""
+
+    title: str
+    panels: Sequence[Panel]
+    columns: int
+
+    @property
+    def plotted(self) -> str:
+        """A digest of the title and of the numbers drawn, to six digits."""
+        parts = [f"{panel.title}\n{panel.frame.to_csv(index=False, float_format='%.6g')}" for panel in self.panels]
+        return hashlib.sha256("\n".join([self.title, *parts]).encode()).hexdigest()
+
+
+def differs(picture: Picture | None, path: Path) -> bool:
+    """Whether the file shows other numbers, or is there without any, or is missing."""
+    if picture is None or not path.is_file():
+        return (picture is None) == path.is_file()
+    return _plotted_in(path) != picture.plotted
+
+
+def write(picture: Picture | None, path: Path) -> None:
+    """Draw the picture; where there is none, remove the file."""
+    if picture is None:
+        path.unlink(missing_ok=True)
+    else:
+        save(page(picture.title, picture.panels, picture.columns), path, {"Software": None, KEY: picture.plotted})
+
+
+def _plotted_in(path: Path) -> str | None:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            image.load()
+            return image.info.get(KEY)
+    except OSError:  # damaged, or no picture
+        return None

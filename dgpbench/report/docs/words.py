@@ -1,0 +1,90 @@
+"""What a set of runs cost and which of them failed, in words."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from dgpbench.report.cells import KEYS
+from dgpbench.report.tables import column_name
+from dgpbench.runs import store
+from dgpbench.runs.redo import commit_of
+
+
+def counted(number: int, what: str) -> str:
+    """'1 run', '2 runs', '1,280 runs'."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def joined(texts: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def splits_in_words(numbers: Iterable[int]) -> str:
+    """'split 0', 'splits 0 to 9', 'splits 10 and 11'."""
+    found = sorted(set(numbers))
+    if len(found) > 2 and found[-1] - found[0] == len(found) - 1:
+        return f"splits {found[0]} to {found[-1]}"
+    return f"split{'s' * (len(found) != 1)} {joined([str(number) for number in found])}"
+
+
+# Costs ----------------------------------------------------------------------------------------------------------------
+
+
+def core_hours(runs: pd.DataFrame) -> float:
+    """Seconds of whole runs times their threads, in hours; a record without them counts as nothing."""
+    seconds = [
+        (record["seconds"].get("total") or 0.0) * (record["host"].get("threads") or 1) for record in runs["compact"]
+    ]
+    return sum(seconds) / 3600
+
+
+def hours_text(hours: float) -> str:
+    """Hours with two significant digits at least."""
+    return f"{hours:,.1f}" if hours >= 1 else f"{hours:.2g}"
+
+
+def cost_sentence(runs: pd.DataFrame) -> str:
+    """How many runs, their core-hours, on which processors and by which code."""
+    processors = _named(record["host"].get("cpu") or "an unnamed processor" for record in runs["compact"])
+    commits = _named(commit_of(record) for record in runs["compact"])
+    return (
+        f"Cost: {counted(len(runs), 'run')}, {hours_text(core_hours(runs))} core-hours "
+        f"(seconds of whole runs times threads); processor: {processors}; code: {commits}."
+    )
+
+
+def _named(names: Iterable[str]) -> str:
+    """The names, the most frequent first, with how many runs each has where there are several."""
+    counts = sorted(Counter(names).items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(name if len(counts) == 1 else f"{name} ({counted(number, 'run')})" for name, number in counts)
+
+
+# Failures -------------------------------------------------------------------------------------------------------------
+
+
+def failures(runs: pd.DataFrame) -> list[str]:
+    """A line for each column of a data set and reason: 'star L3 on boston, splits 7 and 8: timeout, REASON'."""
+    failed = runs[runs["status"].isin(store.FAILED)]
+    groups = failed.fillna({"reason": "no reason recorded"}).groupby([*KEYS, "status", "reason"], sort=False)
+    return [
+        f"{column_name(series, num_layers)} on {dataset}, {splits_in_words(rows['split'])}: {status}, {_line(reason)}"
+        for (dataset, series, num_layers, status, reason), rows in groups
+    ]
+
+
+def failure_text(runs: pd.DataFrame) -> str:
+    """A sentence where nothing failed, else a list."""
+    lines = failures(runs)
+    if not lines:
+        return "Failures: none."
+    number = int(runs["status"].isin(store.FAILED).sum())
+    return "\n".join(
+        [f"Failures: {counted(number, 'run')}, which no mean counts.", "", *(f"- {line}" for line in lines)]
+    )
+
+
+def _line(text: str) -> str:
+    """One line that Markdown leaves as it is."""
+    return " ".join(text.split()).replace("<", "&lt;").replace("|", "\\|")

@@ -1,0 +1,325 @@
+"""README.md and docs/: their generated parts say what the compact records say, and nothing else is touched."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import door
+import numpy as np
+import pytest
+from toys import spread_over, toy_points, write_toy
+
+from dgpbench.report.docs.results import item_names
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDIES = ("laptop_study", "laptop_picture", "laptop_study_extrapolation", "laptop_ablation")
+PAGES = {
+    "README.md": ("front",),
+    "docs/results.md": ("overview", "lindinger2020_table1", "lindinger2020_table2"),
+    "docs/laptop.md": STUDIES,
+}
+PICTURES = ("docs/images/table1.png", "docs/images/laptop.png")
+# Ours of Table 1, boston, at laptop: mean and standard error of ten splits. The paper has sgp -2.58 (0.10), sghmc
+# -2.75 (0.18), -2.51 (0.07), -2.53 (0.09), mf -2.43 (0.05), -2.48 (0.06), star -2.47 (0.08), -2.43 (0.05).
+BOSTON = {
+    ("sgp", 1): (-2.58, 0.10),
+    ("sghmc", 1): (-2.75, 0.18),
+    ("sghmc", 2): (-2.51, 0.07),
+    ("sghmc", 3): (-2.53, 0.09),
+    ("mf", 2): (-2.20, 0.05),
+    ("mf", 3): (-2.48, 0.06),
+    ("star", 2): (-2.47, 0.08),
+    ("star", 3): (-2.83, 0.05),
+}
+COST = {"record": {"seconds": {"tracing": 1.0, "training": 80.0, "prediction": 1.0, "total": 90.0}}}
+
+
+def write_pages(folder: Path) -> None:
+    for page, names in PAGES.items():
+        (folder / page).parent.mkdir(parents=True, exist_ok=True)
+        parts = "".join(f"<!-- made by `make docs`: {name} -->\n<!-- end of {name} -->\n" for name in names)
+        (folder / page).write_text(f"# {page}\n\nWords before.\n\n{parts}\nWords after.\n")
+
+
+def study(results: Path, tll: float, budget: str, split: int, **identity) -> None:
+    seconds = {"training": 3600.0 if budget == "paper" else 360.0, "total": 3960.0}
+    given = {"num_layers": 2, "method": "mf", "overrides": {"precision": "mixed"}} | identity
+    write_toy(results, {"tll": tll}, budget=budget, split=split, record={"seconds": seconds}, **given)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A checkout with compact records of two tables and both studies, some cells missing, and its pages written."""
+    folder = tmp_path_factory.mktemp("checkout")
+    results = folder / "results"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        for (method, num_layers), (mean, stderr) in BOSTON.items():
+            for split, tll in enumerate(spread_over(mean, stderr, 10)):
+                who = {"method": method, "num_layers": num_layers, "budget": "laptop", "split": split}
+                write_toy(results, {"tll": tll}, **who, **COST)
+        energy = {"dataset": "energy", "method": "sgp", "num_layers": 1, "budget": "laptop"}
+        for split in range(7):
+            write_toy(results, {"tll": -0.75}, split=split, **energy, **COST)
+        write_toy(results, status="timeout", split=7, **energy)
+        for split in range(10):  # star has the larger density on 12 of 20 rows
+            for method, density in {"star": np.repeat([1.0, -1.0], [12, 8]), "mf": np.zeros(20)}.items():
+                points = toy_points(density, seed=split)
+                write_toy(results, task="extrapolation", method=method, split=split, points=points, **COST)
+        for budget, values in {"paper": (-2.50, -2.60, -0.80), "laptop": (-2.45, -2.61, -0.90)}.items():
+            for tll, dataset, split in zip(values, ("boston", "boston", "energy"), (10, 11, 10), strict=True):
+                study(results, tll, budget, split, dataset=dataset)
+        for budget, tll in {"paper": -3.0, "laptop": -2.7}.items():
+            study(results, tll, budget, 11, dataset="energy", task="extrapolation", method="star", num_layers=3)
+        longer = {"precision": "mixed", "training.learning_rate": 0.04}
+        study(results, -2.40, "laptop", 10, overrides=longer)
+        study(results, -2.66, "laptop", 11, overrides=longer)
+        study(results, -0.88, "laptop", 10, dataset="energy", overrides={})
+        study(results, -2.00, "laptop", 12, overrides=longer)  # its split is not the study's
+        assert door.command("results", "export", f"results_dir={results}") == 0
+    shutil.rmtree(results / "runs")
+    write_pages(folder)
+    assert door.command("docs", str(folder)) == 0
+    return folder
+
+
+def part(folder: Path, name: str) -> str:
+    """What stands between the markers of a part."""
+    page = next(page for page, names in PAGES.items() if name in names)
+    begin, end = f"<!-- made by `make docs`: {name} -->", f"<!-- end of {name} -->"
+    return (folder / page).read_text().partition(begin)[2].partition(end)[0].strip()
+
+
+def rows(text: str) -> dict[str, dict[str, str]]:
+    """The first grid of a text: label -> column -> cell."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return {line[0]: dict(zip(lines[0][1:], line[1:], strict=True)) for line in lines[2:]}
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (*PAGES, *PICTURES)}
+
+
+# The repository's own -------------------------------------------------------------------------------------------------
+
+
+def test_the_committed_pages_are_what_the_committed_records_give():
+    assert door.command("docs", "--check", str(ROOT)) == 0
+
+
+def test_every_item_with_published_numbers_has_a_place_in_the_results():
+    text = (ROOT / "docs/results.md").read_text()
+    assert [name for name in item_names() if f"make docs`: {name} -->" not in text] == []
+
+
+# Pages ----------------------------------------------------------------------------------------------------------------
+
+
+def test_without_records_each_part_is_one_line_that_says_so(tmp_path):
+    write_pages(tmp_path)
+    assert door.command("docs", str(tmp_path)) == 0
+    for names in PAGES.values():
+        for name in names:
+            text = part(tmp_path, name)
+            assert len(text.splitlines()) == 1
+            assert text.startswith(("No run of ", "There is no picture yet"))
+    assert not list(tmp_path.rglob("*.png"))
+    assert door.command("docs", "--check", str(tmp_path)) == 0
+
+
+def test_words_outside_the_markers_are_kept_and_a_second_time_changes_nothing(made, capsys):
+    for page in PAGES:
+        text = (made / page).read_text()
+        assert text.startswith(f"# {page}\n\nWords before.\n\n<!-- made")
+        assert text.endswith("-->\n\nWords after.\n")
+    before = snapshot(made)
+    capsys.readouterr()
+    assert door.command("docs", str(made)) == 0
+    assert "written" not in capsys.readouterr().out
+    assert snapshot(made) == before
+
+
+def test_a_check_names_what_is_not_current_and_writes_nothing(made, tmp_path, capsys):
+    shutil.copytree(made, tmp_path / "copy")
+    page = tmp_path / "copy/docs/results.md"
+    page.write_text(page.read_text().replace("-2.20 ±", "-2.21 ±"))
+    (tmp_path / "copy" / PICTURES[0]).unlink()
+    before = page.read_bytes()
+    capsys.readouterr()
+    assert door.command("docs", "--check", str(tmp_path / "copy")) == 1
+    said = capsys.readouterr().err
+    assert "docs/results.md is not what results/records gives" in said
+    assert f"{PICTURES[0]} is not" in said
+    assert "README.md" not in said
+    assert page.read_bytes() == before
+
+
+def test_a_picture_of_other_numbers_is_not_current(made, tmp_path, capsys):
+    shutil.copytree(made, tmp_path / "copy")
+    shutil.copy(made / PICTURES[0], tmp_path / "copy" / PICTURES[1])
+    assert door.command("docs", "--check", str(tmp_path / "copy")) == 1
+    assert f"{PICTURES[1]} is not" in capsys.readouterr().err
+    assert door.command("docs", str(tmp_path / "copy")) == 0
+    assert snapshot(tmp_path / "copy") == snapshot(made)
+
+
+@pytest.mark.parametrize(
+    ("page", "reason"),
+    [
+        ("<!-- made by `make docs`: front -->\n", "the markers of front in README.md have no partners"),
+        ("<!-- made by `make docs`: frnt -->\n<!-- end of frnt -->\n", "README.md asks for 'frnt'; did you mean front"),
+        (None, "has no README.md; name the folder of a checkout"),
+    ],
+)
+def test_a_page_that_cannot_be_filled_is_refused(tmp_path, capsys, page, reason):
+    write_pages(tmp_path)
+    (tmp_path / "README.md").unlink()
+    if page is not None:
+        (tmp_path / "README.md").write_text(page)
+    assert door.command("docs", str(tmp_path)) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_damaged_records_are_refused(made, tmp_path, capsys):
+    shutil.copytree(made, tmp_path / "copy")
+    path = next((tmp_path / "copy").rglob("lindinger2020_table1-laptop.jsonl"))
+    path.write_text(path.read_text()[:-20])
+    before = snapshot(tmp_path / "copy")
+    assert door.command("docs", str(tmp_path / "copy")) == 2
+    assert "is truncated or damaged" in capsys.readouterr().err
+    assert snapshot(tmp_path / "copy") == before
+
+
+# Items ----------------------------------------------------------------------------------------------------------------
+
+
+def test_an_item_is_redone_beside_the_published_numbers(made):
+    text = part(made, "lindinger2020_table1")
+    table = rows(text)
+    assert table == {
+        "boston": {
+            "sgp L1": "-2.58 ± 0.10 (-2.58 ± 0.10) ≈",
+            "sghmc L1": "-2.75 ± 0.18 (-2.75 ± 0.18) ≈",
+            "sghmc L2": "-2.51 ± 0.07 (-2.51 ± 0.07) ≈",
+            "sghmc L3": "-2.53 ± 0.09 (-2.53 ± 0.09) ≈",
+            "mf L2": "-2.20 ± 0.05 (-2.43 ± 0.05) ▲",
+            "mf L3": "-2.48 ± 0.06 (-2.48 ± 0.06) ≈",
+            "star L2": "-2.47 ± 0.08 (-2.47 ± 0.08) ≈",
+            "star L3": "-2.83 ± 0.05 (-2.43 ± 0.05) ▼",
+        },
+        "energy": table["energy"],
+    }
+    assert table["energy"]["sgp L1"] == "7/10 (-0.71 ± 0.03)"
+    assert table["energy"]["mf L2"].startswith("0/10 (-")
+
+
+def test_an_item_says_its_agreement_cost_and_failures(made):
+    text = part(made, "lindinger2020_table1")
+    assert "`budget=laptop` (a tenth of the published iterations, larger steps)" in text
+    assert "splits 0 to 9" in text
+    assert "8 of 64 published cells are redone. tll: 6 of 8 judged cells (75 %)" in text
+    # 0.40 / sqrt(0.05^2 + 0.05^2) = 5.7
+    assert "star L3 on boston: tll -2.83 (0.05), published -2.43 (0.05), 5.7 combined standard errors apart" in text
+    # 87 runs of 90 s and one of 12 s on one thread
+    assert f"Cost: 88 runs, {(87 * 90 + 12) / 3600:.1f} core-hours" in text
+    assert "Not run: concrete, wine_red, kin8nm, power, naval, protein." in text
+    assert "- sgp L1 on energy, split 7: timeout, a toy reason" in text
+    assert "budget=paper" not in text
+
+
+def test_a_direct_comparison_is_read_off_the_committed_pairs(made):
+    text = part(made, "lindinger2020_table2")
+    assert rows(text)["boston"]["star vs mf L3"].startswith("0.60 ± 0.00 (")
+    assert "`budget=paper`" in text
+    assert "Not run: energy, concrete, wine_red, kin8nm, power, naval, protein, star vs sghmc L3." in text
+
+
+def test_the_overview_has_a_line_for_each_item_and_budget(made):
+    line = rows(part(made, "overview"))["lindinger2020_table1"]
+    assert list(line.values()) == [
+        "laptop",
+        "8 of 64",
+        "6 of 8 within two combined standard errors",
+        "1 better, 1 worse",
+        "88 (1 failed)",
+        "2.2",
+    ]
+    assert rows(part(made, "overview"))["jain2021_table1"]["budget"] == "not run"
+
+
+# README ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_front_page_has_three_sentences_the_table_and_the_picture(made):
+    text = part(made, "front")
+    assert rows(text)["boston"]["mf L2"] == "-2.20 (-2.43) ▲"
+    assert rows(text)["boston"]["star L3"] == "-2.83 (-2.43) ▼"
+    assert rows(text)["energy"]["sgp L1"] == "7/10 (-0.71)"
+    assert text.startswith("8 of 64 cells of Lindinger et al.'s (2020) Table 1 are redone at `budget=laptop`")
+    assert "6 of 8 judged cells within two combined standard errors of the published mean, 1 better, 1 worse." in text
+    assert "The largest miss is star L3 on boston" in text
+    assert "Over 1 data set with every cell redone, the best mean rank is that of mf L2 (1.00);" in text
+    assert "by the published means it is that of mf L2 and star L3 (1.50)." in text
+    assert f"]({PICTURES[0]})" in text
+    assert (made / PICTURES[0]).stat().st_size > 10_000
+
+
+def test_with_no_cell_redone_the_front_page_counts_runs_and_shows_no_table(tmp_path):
+    for split in range(3):
+        write_toy(tmp_path / "results", split=split)
+    assert door.command("results", "export", f"results_dir={tmp_path / 'results'}") == 0
+    write_pages(tmp_path)
+    assert door.command("docs", str(tmp_path)) == 0
+    assert part(tmp_path, "front") == "Lindinger et al.'s Table 1 is not redone yet: 3 of 640 runs are done."
+    assert not (tmp_path / PICTURES[0]).exists()
+
+
+def test_runs_without_a_compact_record_do_not_count(tmp_path):
+    write_toy(tmp_path / "results")
+    write_pages(tmp_path)
+    assert door.command("docs", str(tmp_path)) == 0
+    assert part(tmp_path, "overview") == "No run of a published item has been made yet."
+
+
+# The study of budget=laptop -------------------------------------------------------------------------------------------
+
+
+def test_laptop_is_compared_with_paper_in_pairs(made):
+    text = part(made, "laptop_study")
+    table = rows(text)
+    assert table["boston"]["mf L2"] == "+0.020 ± 0.030 (2)"  # +0.05 and -0.01
+    assert table["energy"]["mf L2"] == "-0.100 (1)"
+    assert table["naval"]["star L3"] == "0/2"
+    assert "2 of 40 cells have a pair, 3 of 80 pairs are there (splits 10 and 11)." in text
+    assert "The mean over cells is -0.040; below zero are 1 of 2 cells" in text
+    assert "the lowest is mf L2 on energy, -0.100 (1)" in text
+    assert "3.0 hours at paper and 0.3 at laptop; the median pair 10.0 times as long at paper" in text
+    # three runs of 3,960 s at each budget
+    assert "`budget=laptop`. Cost: 3 runs, 3.3 core-hours" in text
+
+
+def test_extrapolation_is_apart(made):
+    text = part(made, "laptop_study_extrapolation")
+    assert rows(text)["energy"] == {"mf L3": "0/2", "star L3": "+0.300 (1)"}
+    assert "+0.300 (1)" not in part(made, "laptop_study")
+
+
+def test_the_ablation_has_a_row_for_each_set_of_settings_beside_the_studys_own_run(made):
+    table = rows(part(made, "laptop_ablation"))
+    assert table == {
+        "`precision=float64`": {
+            "mf L2": "+0.020 (1)",
+            "all": "+0.020 (1)",
+            "lowest": "+0.020, mf L2 on energy, split 10",
+        },
+        "`training.learning_rate=0.04`": {
+            "mf L2": "+0.000 ± 0.050 (2)",  # +0.05 and -0.05
+            "all": "+0.000 ± 0.050 (2)",
+            "lowest": "-0.050, mf L2 on boston, split 11",
+        },
+    }
+
+
+def test_the_study_has_a_picture(made):
+    assert "](images/laptop.png)" in part(made, "laptop_picture")
+    assert (made / PICTURES[1]).stat().st_size > 10_000
