@@ -1,3 +1,35 @@
-"""dgpbench: reproducible benchmarks of deep Gaussian processes for regression."""
+"""dgpbench: reproducible benchmarks of deep Gaussian processes for regression.
+
+    from dgpbench import DeepGPRegressor, load, load_results
+
+``DeepGPRegressor`` fits any method as a scikit-learn estimator, ``load`` reads a saved model or a finished run, and
+``load_results`` reads all records of a results folder as one tidy frame.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = ["DeepGPRegressor", "load", "load_results"]
+
+if TYPE_CHECKING:
+    from dgpbench.models.estimator import DeepGPRegressor, load
+    from dgpbench.report.collect import collect as load_results
+
+# Imported when they are first asked for: the command line needs none of them, and starts without scikit-learn.
+_PLACES = {
+    "DeepGPRegressor": ("models.estimator", "DeepGPRegressor"),
+    "load": ("models.estimator", "load"),
+    "load_results": ("report.collect", "collect"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _PLACES[name]
+    return getattr(import_module(f"{__name__}.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -43,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     listing.add_argument("group", choices=GROUPS)
     listing.add_argument("--json", action="store_true", help="print JSON")
 
+    _add_models(commands)
     show = commands.add_parser("show", help="one run: its scores, settings and picture")
     show.add_argument("run", help="the run's directory, below results/runs, or FILE.jsonl:LINE")
     show.add_argument("--plot", action="store_true", help="write its picture")
@@ -59,6 +60,28 @@ def build_parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="versions, threads, cache, and what is missing")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return parser
+
+
+def _add_models(commands) -> None:
+    example = "dgpbench fit dataset=csv dataset.path=houses.csv dataset.target=price method=mf --output model/"
+    text = "fit a model to all rows of a table and keep it, to predict new rows"
+    fit = commands.add_parser("fit", help=text, description=f"{text[0].upper()}{text[1:]}: {example}")
+    fit.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as `run` takes them")
+    fit.add_argument("--output", required=True, metavar="DIRECTORY", help="where the model goes")
+    fit.add_argument(
+        "--holdout",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="share of the rows that a first fit is scored on; 0 skips that (default: 0.1)",
+    )
+    predict = commands.add_parser("predict", help="mean, standard deviation and quantiles of new rows")
+    predict.add_argument("model", help="a directory that `fit` wrote, or a finished run's")
+    predict.add_argument("table", metavar="FILE", help="the new rows, with the columns that were fitted to")
+    predict.add_argument("--output", metavar="FILE", help="a csv file (default: standard output)")
+    predict.add_argument(
+        "--quantiles", default="0.05,0.5,0.95", metavar="P,...", help="probabilities (default: 0.05,0.5,0.95)"
+    )
 
 
 def _add_data(commands) -> None:

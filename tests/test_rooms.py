@@ -13,6 +13,7 @@ PACKAGE = Path(dgpbench.__file__).parent
 # Each room imports those before it, and itself.
 ROOMS = (
     *("errors", "seeds", "system", "config", "predictions", "datasets", "gp", "training", "methods", "runs"),
+    "models",
     *("experiments", "report", "benchmarks", "commands", "cli", "__main__"),
 )
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
@@ -74,7 +75,18 @@ def test_tensorflow_is_imported_at_the_top_of_no_file_outside_its_rooms(path):
     assert not {name.split(".")[0] for name, at_top in imported(path) if at_top} & HEAVY
 
 
-@pytest.mark.parametrize("module", ["cli", "runs.run", "experiments.engine", "report.html", "commands.validate"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "cli",
+        "runs.run",
+        "experiments.engine",
+        "report.html",
+        "commands.validate",
+        "commands.predict",
+        "models.estimator",
+    ],
+)
 def test_a_door_opens_without_tensorflow(module):
     code = f"import sys, dgpbench.{module}; assert not {HEAVY!r} & set(sys.modules), sorted(sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)

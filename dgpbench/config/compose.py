@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any, cast
 
 from dgpbench.config import groups
@@ -38,33 +39,34 @@ class Composed:
     usual: Mapping[str, Any]
 
 
-def compose(overrides: Iterable[str] = ()) -> Composed:
+def compose(overrides: Iterable[str] = (), more: Mapping[str, Any] = MappingProxyType({})) -> Composed:
     """The configuration of one run, from any folder; each set of choices is composed once in a process.
 
+    :param more: settings as values, which need no grammar
     :raises Refused: for choices that Hydra cannot compose, or a key that they do not have
     """
     parsed = parse(overrides)
     chosen = {each.key_or_group: str(each.value()) for each in parsed if each.key_or_group in groups.GROUPS}
     usual = values = _usual(tuple(sorted(chosen.items())))
-    settings = [each for each in parsed if each.key_or_group not in groups.GROUPS]
-    for override in settings:
-        _check_key(usual, override.key_or_group)
-        values = _with_value(values, override)
-    if any(mark in override.input_line for override in settings for mark in ("${", "???")):  # OmegaConf's own
+    typed = [each for each in parsed if each.key_or_group not in groups.GROUPS]
+    for key, value in [*((each.key_or_group, each.value()) for each in typed), *more.items()]:
+        _check_key(usual, key)
+        values = _with_value(values, key, value)
+    if any(mark in override.input_line for override in typed for mark in ("${", "???")):  # OmegaConf's own
         values = _with_interpolations(values)
     return Composed(values, usual)
 
 
-def _with_value(values: Mapping[str, Any], override: Any) -> Mapping[str, Any]:
+def _with_value(values: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
     """A copy with another value in one place."""
-    *path, last = override.key_or_group.split(".")
+    *path, last = key.split(".")
     copied = within = dict(values)
     for name in path:
         if not isinstance(within.get(name), Mapping):
-            raise Refused(f"{override.input_line} cannot be set: {name} holds a value, not settings")
+            raise Refused(f"{key}={value} cannot be set: {name} holds a value, not settings")
         within[name] = dict(within[name])
         within = within[name]
-    within[last] = override.value()
+    within[last] = value
     return copied
 
 

@@ -78,13 +78,18 @@ class ColumnEncoder:
         """D names, in the order of ``transform``."""
         return tuple(output for column in self.columns for output in column.outputs)
 
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether each raw column is one column of numbers, so that rows need no names."""
+        return self.names == self.feature_names and set(self.schema.kinds.values()) <= {"number"}
+
     def transform(self, frame: "pd.DataFrame", where: str = "the table") -> np.ndarray:
         """Raw rows as numbers, [N, D] float64; columns are found by their names, and others ignored.
 
         :raises Refused: for a missing column, a cell that is not of its column's kind, or a gap that nothing fills
         """
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        _check_names(self.names, list(frame.columns), where)
+        check_names(self.names, list(frame.columns), where)
         rows = typed(frame, self.schema.kinds, self.schema.date_format, where)
         if self.schema.missing != "impute":
             check_gaps(rows, where)
@@ -116,13 +121,14 @@ class ColumnEncoder:
         return cls(tuple(columns), Schema(**values["schema"]))
 
 
-def _check_names(wanted: Sequence[str], there: Sequence[str], where: str) -> None:
+def check_names(wanted: Sequence[str], there: Sequence[str], where: str) -> None:
+    """Refuse a table that lacks columns, or has one twice, and say which may be meant."""
     if twice := [name for name in wanted if there.count(name) > 1]:
         raise Refused(f"{where} has {there.count(twice[0])} columns named {twice[0]!r}: give each its own name")
     if absent := [name for name in wanted if name not in there]:
-        meant = "".join(
-            f"; is {near!r} meant to be {absent[0]!r}?" for near in get_close_matches(absent[0], there, n=1)
-        )
+        folded = {name.casefold(): name for name in there}
+        near = get_close_matches(absent[0].casefold(), folded, n=1)
+        meant = "".join(f"; is {folded[each]!r} meant to be {absent[0]!r}?" for each in near)
         raise Refused(f"{where} lacks {len(absent)} of the {len(wanted)} columns: {shown(absent)}{meant}")
 
 

@@ -1,7 +1,7 @@
 """The user's own table: a file by its ending, and one column to predict."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import numpy as np
 from dgpbench.config.settings import build, declared
 from dgpbench.datasets.archives import sha256_of
 from dgpbench.datasets.cells import check_gaps, shown, typed
+from dgpbench.datasets.columns import check_names
 from dgpbench.datasets.headers import either
 from dgpbench.datasets.raw_columns import RawColumns
 from dgpbench.datasets.schema import Schema
@@ -29,8 +30,26 @@ HOW = (
 FEWEST_COUNTED = 10  # of fewer rows, whole numbers from 1 may be anything
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of one file.
+
+    :param frame: features, as they were read
+    :param columns: features and target, typed
+    :param num_left_out: for want of a value
+    """
+
+    path: Path
+    frame: "pd.DataFrame"
+    columns: "pd.DataFrame"
+    num_left_out: int
+
+
 def load(spec: Mapping[str, Any]) -> Table:
-    """The table of a file, named by its stem and the first 8 digits of its digest, so that no two share results."""
+    """The table of a file, named by its stem and the first 8 digits of its digest, so that no two share results.
+
+    The rows of a file of test rows stand behind its own; the name then says both files' digests.
+    """
     settings = settings_of(spec)
     if settings.path is None or settings.target is None:
         raise Refused(HOW)
@@ -38,23 +57,55 @@ def load(spec: Mapping[str, Any]) -> Table:
     frame = read_frame(path, settings)
     target = _known(settings.target, frame, "dataset.target")
     frame = _without(frame, settings)
-    features = [name for name in frame.columns if name != target]
-    if not features:
+    if len(frame.columns) < 2:
         raise Refused(f"{path} holds no column beside the target {target!r}: a regression needs at least one feature")
-    schema = _schema(frame[features], settings)
+    read = [(path, frame), *_test_frame(frame, settings)]
+    schema = _schema(_stacked([each for _, each in read]).drop(columns=target), settings)
+    files = [_rows(each, schema, target, where) for where, each in read]
+    _check_target(files[0], target)
+    _check_features(files[0].columns, target, path, settings)
+    return _table(files, schema, target)
+
+
+def _test_frame(train: "pd.DataFrame", settings: TableSettings) -> "list[tuple[Path, pd.DataFrame]]":
+    """The file of test rows, where there is one, with the columns of the training rows."""
+    if settings.test_path is None:
+        return []
+    path, key = Path(settings.test_path).expanduser(), "dataset.test_path="
+    frame = read_frame(path, settings, key)
+    check_names(train.columns, list(frame.columns), f"{key}{path}")
+    return [(path, frame[list(train.columns)])]
+
+
+def _rows(frame: "pd.DataFrame", schema: Schema, target: str, path: Path) -> Rows:
+    """The rows that have a value where one is needed."""
     columns = _columns(frame, schema, target, path)
     kept = columns.notna().all(axis=1) if schema.missing == "drop" else columns[target].notna()
-    if not kept.all():
-        frame, columns = frame[kept].reset_index(drop=True), columns[kept]
-    _check_target(columns[target].to_numpy(), target, path, int((~kept).sum()))
-    _check_features(columns, target, path, settings)
-    table = _table(RawColumns(frame[features], schema), columns, target, path)
-    return replace(table, name=f"{stem(path)}-{table.digest_xy[:8]}", num_left_out=int((~kept).sum()))
+    return Rows(path, frame.drop(columns=target)[kept], columns[kept], int((~kept).sum()))
+
+
+def _table(files: Sequence[Rows], schema: Schema, target: str) -> Table:
+    """The rows of one file, or of two, the second of which tests."""
+    for test in files[1:]:
+        if not len(test.columns):
+            raise Refused(f"{test.path} holds no rows with a value of {target!r}: there is nothing to test on")
+    tables = [_of_rows([each], schema, target) for each in files]
+    name = "-".join(f"{stem(each.path)}-{table.digest_xy[:8]}" for each, table in zip(files, tables, strict=True))
+    if len(files) == 1:
+        return replace(tables[0], name=name)
+    return replace(_of_rows(files, schema, target), name=name, fixed_train_rows=tables[0].num_rows)
 
 
 def settings_of(spec: Mapping[str, Any]) -> TableSettings:
     """The settings in a data set's configuration."""
     return build(TableSettings, "dataset", {key: spec[key] for key in declared(TableSettings) if key in spec})
+
+
+def reading_of(spec: Mapping[str, Any]) -> TableSettings:
+    """How files of new rows are read that a model of this data set predicts; it names no file."""
+    if spec["kind"] != "csv":
+        return TableSettings(path=None, target=None, separator=None, drop=[])
+    return replace(settings_of(spec), path=None, test_path=None)
 
 
 def _schema(features: "pd.DataFrame", settings: TableSettings) -> Schema:
@@ -78,14 +129,25 @@ def _columns(frame: "pd.DataFrame", schema: Schema, target: str, path: Path) -> 
     return columns
 
 
-def _table(raw: RawColumns, columns: "pd.DataFrame", target: str, path: Path) -> Table:
+def _of_rows(files: Sequence[Rows], schema: Schema, target: str) -> Table:
     """Numbers without a gap as they are; anything else as it was read, for an encoder of the training rows."""
-    names, file = tuple(raw.frame.columns), SourceFile(path.name, str(path.absolute()), sha256_of(path))
+    raw = RawColumns(_stacked([each.frame for each in files]), schema)
+    columns = _stacked([each.columns for each in files])
+    names, left_out = tuple(raw.frame.columns), sum(each.num_left_out for each in files)
+    sources = tuple(SourceFile(each.path.name, str(each.path.absolute()), sha256_of(each.path)) for each in files)
     features, y = columns[list(names)], columns[target].to_numpy()
-    if set(raw.schema.kinds.values()) == {"number"} and features.notna().all(axis=None):
-        ready = replace(raw, plain=True) if raw.schema.missing == "impute" else None  # for gaps in rows to come
-        return Table("", features.to_numpy(), y, names, target, (file,), "own", ready)
-    return Table("", np.full(features.shape, np.nan), y, names, target, (file,), "own", raw)
+    if set(schema.kinds.values()) == {"number"} and features.notna().all(axis=None):
+        ready = replace(raw, plain=True) if schema.missing == "impute" else None  # for gaps in rows to come
+        return Table("", features.to_numpy(), y, names, target, sources, "own", ready, left_out)
+    return Table("", np.full(features.shape, np.nan), y, names, target, sources, "own", raw, left_out)
+
+
+def _stacked(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
+    """The rows of all, numbered anew."""
+    import pandas as pd
+
+    full = [each for each in frames if len(each)] or frames[:1]
+    return full[0].reset_index(drop=True) if len(full) == 1 else pd.concat(full, ignore_index=True)
 
 
 def _without(frame: "pd.DataFrame", settings: TableSettings) -> "pd.DataFrame":
@@ -116,10 +178,11 @@ def _counts(values: np.ndarray) -> bool:
     )
 
 
-def _check_target(y: np.ndarray, target: str, path: Path, num_left_out: int) -> None:
+def _check_target(rows: Rows, target: str) -> None:
+    y, path, num_left_out = rows.columns[target].to_numpy(), rows.path, rows.num_left_out
     if len(y) < 2:
-        rows = f"{len(y)} row{'s' * (len(y) != 1)} below its header"
-        rows += f", with {num_left_out:,} left out for want of a value" if num_left_out else ""
-        raise Refused(f"{path} holds {rows}: a regression needs at least 2")
+        held = f"{len(y)} row{'s' * (len(y) != 1)} below its header"
+        held += f", with {num_left_out:,} left out for want of a value" if num_left_out else ""
+        raise Refused(f"{path} holds {held}: a regression needs at least 2")
     if y.min() == y.max():
         raise Refused(f"the target {target!r} of {path} is {y[0]:g} in every row: there is nothing to predict")

@@ -1,7 +1,8 @@
 """Standard units from the training rows alone, and the way back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,11 @@ class Standardiser:
         :param X: [N, D], original units, every feature that ``fit`` was given
         :param y: [N], original units
         """
-        return Regression((X[:, self.kept] - self.mean_X) / self.scale_X, (y[:, None] - self.mean_y) / self.scale_y)
+        return Regression(self.inputs(X), (y[:, None] - self.mean_y) / self.scale_y)
+
+    def inputs(self, X: np.ndarray) -> np.ndarray:
+        """Features in standard units, [N, D'], of rows X [N, D] in original units, whose targets need not be known."""
+        return (X[:, self.kept] - self.mean_X) / self.scale_X
 
     def restore_inputs(self, X: np.ndarray) -> np.ndarray:
         """Standardised rows in the original units of the features that vary, [N, D']."""
@@ -78,6 +83,18 @@ class Standardiser:
     def restore(self, mixture: GaussianMixture) -> GaussianMixture:
         """Predictions in the original units of y: means * scale_y + mean_y, variances * scale_y^2."""
         return mixture.shifted_scaled(self.mean_y, self.scale_y)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; a float keeps its bits."""
+        arrays = {name: getattr(self, name).tolist() for name in ("kept", "mean_X", "scale_X")}
+        return arrays | {"mean_y": self.mean_y, "scale_y": self.scale_y, "dropped": list(self.dropped)}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Standardiser":
+        """What ``to_json`` was called on."""
+        mean_X, scale_X = (np.array(plain[name], np.float64) for name in ("mean_X", "scale_X"))
+        kept, dropped = np.array(plain["kept"], np.int64), tuple(plain["dropped"])
+        return cls(kept, mean_X, scale_X, plain["mean_y"], plain["scale_y"], dropped)
 
 
 def _deviation(values: np.ndarray) -> np.ndarray:

@@ -37,6 +37,7 @@ class Table:
     :param raw: columns as they were read, where there is more to do than to take them; unless they are numbers without
         a gap, X is NaN throughout
     :param num_left_out: rows of the file that are not in the table, having no value where one was needed
+    :param fixed_train_rows: where the table brings its own test set: how many of its rows, the first, train
     """
 
     name: str
@@ -48,6 +49,7 @@ class Table:
     verified: str = "unverified"
     raw: RawColumns | None = None
     num_left_out: int = 0
+    fixed_train_rows: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("X", "y"):

@@ -24,19 +24,16 @@ WORKBOOKS = (".xlsx", ".xlsm", ".xls")
 PARQUET = (".parquet", ".pq")
 
 
-def read_frame(path: Path, settings: TableSettings) -> "pd.DataFrame":
+def read_frame(path: Path, settings: TableSettings, key: str = "dataset.path=") -> "pd.DataFrame":
     """The columns of a file by their names; a name that is repeated gets ``.1``, ``.2``, ... behind it.
 
+    :param key: how the user named the file
     :raises Refused: for a file that cannot be read, or a header that leaves a question open
     """
     _check_bytes(path)
     read = _parquet if path.suffix.lower() in PARQUET else _workbook if path.suffix.lower() in WORKBOOKS else _text
-    try:
+    with _refusing_unreadable(path, key):
         frame, names = read(path, settings)
-    except OSError as error:
-        raise Refused(f"dataset.path={path} cannot be read: {error.strerror or error}") from error
-    except ImportError as error:
-        raise Refused(f"{path} needs the package {error.name}: pip install {error.name}") from error
     return frame.set_axis(checked_names(path, names, settings), axis=1)
 
 
@@ -48,10 +45,10 @@ def parts(path: Path, settings: TableSettings, rows_at_once: int) -> "Iterator[p
     import pandas as pd
 
     if path.suffix.lower() in (*PARQUET, *WORKBOOKS):
-        frame = read_frame(path, settings)
+        frame = read_frame(path, settings, key="")
         yield from (frame.iloc[start : start + rows_at_once] for start in range(0, len(frame), rows_at_once))
         return
-    with _refusing(path, settings), _opened(path, settings.encoding) as file:
+    with _refusing_unreadable(path, ""), _refusing(path, settings), _opened(path, settings.encoding) as file:
         options, names = _text_options(file, settings)
         unique = checked_names(path, names, settings)
         with pd.read_csv(file, chunksize=rows_at_once, **options) as frames:
@@ -92,6 +89,17 @@ def _text_options(file: IO[str], settings: TableSettings) -> tuple[dict[str, Any
     first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **options)
     file.seek(0)
     return options | {"float_precision": "round_trip"} | _meanings(settings), names_of(first.iloc[0], settings)
+
+
+@contextmanager
+def _refusing_unreadable(path: Path, key: str) -> Iterator[None]:
+    """Say which file cannot be read, or which package would read it."""
+    try:
+        yield
+    except OSError as error:
+        raise Refused(f"{key}{path} cannot be read: {error.strerror or error}") from error
+    except ImportError as error:
+        raise Refused(f"{path} needs the package {error.name}: pip install {error.name}") from error
 
 
 @contextmanager

@@ -13,6 +13,7 @@ class TableSettings:
 
     path: str | None = setting("the file: csv, tsv or other text, also as .gz, .bz2 or .xz; .parquet, .xlsx, .xls")
     target: str | None = setting("the column to predict")
+    test_path: str | None = setting("a second file, whose rows are the test set of task=fixed", default=None)
     separator: str | None = setting("between columns; null finds it")
     drop: list = setting("columns to leave out")
     missing: str = setting(

@@ -142,10 +142,12 @@ def folds(table: Table, task: FoldsSettings, split: int, spec: Mapping[str, Any]
 
 
 def fixed(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Rows:
-    """The first rows of the file train, as the donor asks."""
-    num_train = spec.get("fixed_train_rows")
+    """The first rows of the file train, as the donor asks, or those of the file beside the user's test file."""
+    num_train = table.fixed_train_rows or spec.get("fixed_train_rows")
     if not num_train:
-        raise Refused(f"{table.name} has no fixed split: take task=interpolation")
+        raise Refused(
+            f"{table.name} has no fixed split: take task=interpolation, or name test rows (dataset.test_path)"
+        )
     _check_range(split, 1, table)
     if num_train >= table.num_rows:
         raise Refused(f"the fixed split of {table.name} trains on {num_train} rows, but this copy has {table.num_rows}")

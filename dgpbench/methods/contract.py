@@ -1,9 +1,10 @@
 """The contract between a method and the rest: the arguments of ``fit``, and what the predictor it returns can do.
 
 fit(train: Regression, settings: FitSettings, seeds: Seeds, log: TrainingLog) -> Predictor
+restore(settings: FitSettings, arrays: Mapping[str, np.ndarray]) -> Predictor, from ``Predictor.parameters()``
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +36,7 @@ class FitSettings(Generic[Method_, Training_]):
     :param num_samples: S, samples of a prediction
     :param precision: ``float64``, ``float32`` or ``mixed``
     :param initial: a finished run's parameters by path, to start from; None to start anew
+    :param common_normals: predict with the same normals for every row, so that a row's prediction depends on no other
     """
 
     method: Method_
@@ -42,6 +44,7 @@ class FitSettings(Generic[Method_, Training_]):
     num_samples: int
     precision: str = "float64"
     initial: dict[str, np.ndarray] | None = None
+    common_normals: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,10 @@ class Predictor(Protocol):
         ...
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Every parameter by path, from which another run can start."""
+        """Every parameter by path and whatever else predictions depend on, such as an exact GP's rows.
+
+        Another run can start from them, and ``restore`` makes the predictor anew.
+        """
         ...
 
 
@@ -89,6 +95,14 @@ def settings_class(family: str) -> type[MethodSettings]:
 def fit_function(family: str) -> Callable[["Regression", FitSettings, Seeds, "TrainingLog"], Predictor]:
     """The ``fit`` of a family; imports TensorFlow."""
     return import_module(f"dgpbench.methods.{family}").fit
+
+
+def restore_function(family: str) -> Callable[[FitSettings, Mapping[str, np.ndarray]], Predictor]:
+    """The ``restore`` of a family: a predictor from ``Predictor.parameters()``, without training.
+
+    Its predictions are those of the predictor that was fitted, to the last bit. Imports TensorFlow.
+    """
+    return import_module(f"dgpbench.methods.{family}").restore
 
 
 def pick(cls: type[T], source: "DataclassInstance", **more: Any) -> T:

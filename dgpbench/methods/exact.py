@@ -5,14 +5,18 @@
 GPflow's own model does the work (docs/methods.md, "Single-layer references").
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import gpflow
 import numpy as np
 
 from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.kernels import KERNELS
+from dgpbench.methods.arrays import put
 from dgpbench.methods.contract import FitSettings, Seeds
 from dgpbench.methods.exact_settings import ExactSettings
-from dgpbench.methods.prediction import SingleLayerPredictor
+from dgpbench.methods.prediction import ROWS, TARGETS, SingleLayerPredictor
 from dgpbench.methods.settings import MethodSettings
 from dgpbench.training.lbfgs import maximise
 from dgpbench.training.log import TrainingLog
@@ -27,10 +31,20 @@ def fit(
     :param train: standardised rows X [N, D], Y [N, 1]
     """
     del seeds  # nothing is drawn
-    method = settings.method
-    kernel = build_kernel(method, train.X.shape[1])
-    model = gpflow.models.GPR((train.X, train.Y), kernel, noise_variance=method.likelihood_variance)
+    model = build_model(settings.method, train)
     return SingleLayerPredictor(model, maximise(model, settings.training, log))
+
+
+def restore(settings: FitSettings[ExactSettings, Any], arrays: Mapping[str, np.ndarray]) -> SingleLayerPredictor:
+    """The predictor that ``arrays`` were taken from."""
+    model = build_model(settings.method, Regression(arrays[ROWS], arrays[TARGETS]))
+    return SingleLayerPredictor(put(arrays, model), {})
+
+
+def build_model(method: ExactSettings, rows: Regression) -> gpflow.models.GPR:
+    """The model at its starting values."""
+    kernel = build_kernel(method, rows.X.shape[1])
+    return gpflow.models.GPR((rows.X, rows.Y), kernel, noise_variance=method.likelihood_variance)
 
 
 def build_kernel(method: MethodSettings, num_features: int) -> gpflow.kernels.Kernel:

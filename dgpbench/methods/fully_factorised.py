@@ -10,6 +10,9 @@ weights N/B keep the bound unbiased. Depth 1 is the sparse GP of Hensman et al. 
 by layer under q. Departure from the paper: q(v) is kept and trained, not collapsed, which is what minibatches need.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -21,10 +24,11 @@ from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, mean_map
 from dgpbench.gp.propagate import Paths
 from dgpbench.gp.structures import mean_field
+from dgpbench.methods.arrays import put
 from dgpbench.methods.contract import FitSettings, Seeds, pick
 from dgpbench.methods.fully_factorised_settings import FullyFactorisedSettings
 from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.prediction import DeepPredictor, validation
+from dgpbench.methods.prediction import FIRST_Z, DeepPredictor, validation
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.loops import maximise
@@ -39,13 +43,9 @@ def fit(
     :param train: standardised rows X [N, D], Y [N, 1]
     """
     method, training = settings.method, settings.training
-    architecture = pick(Architecture, method, precision=settings.precision, white_noise=None)
-    prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
     fitting, held_out = hold_out(train, training, seeds.holdout)
-    hidden = HiddenRows(principal_rows(fitting.X, architecture.widths[:-1], seeds.initial), method.row_variance)
-    scales = [method.hidden_scale] * (method.num_layers - 1) + [method.output_scale]
-    q = BlockGaussian(mean_field(architecture.widths), method.num_inducing, scales)
-    model = FullyFactorisedModel(prior, q, hidden)
+    Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)
+    model = build_model(settings, train.X, Z, principal_rows(fitting.X, method.widths()[:-1], seeds.initial))
     N = len(fitting.X)
     monitor = DeepPredictor(model, training.validation_samples, {})
     predictor = DeepPredictor(model, 1, {})
@@ -60,6 +60,24 @@ def fit(
         validation=validation(monitor, held_out, training, seeds.holdout),
     )
     return predictor
+
+
+def restore(settings: FitSettings[FullyFactorisedSettings, Any], arrays: Mapping[str, np.ndarray]) -> DeepPredictor:
+    """The predictor that ``arrays`` were taken from."""
+    Z = arrays[FIRST_Z]
+    means = [arrays[f".hidden.means[{layer}]"] for layer in range(settings.method.num_layers - 1)]
+    return DeepPredictor(put(arrays, build_model(settings, Z, Z, means)), 1, {})
+
+
+def build_model(
+    settings: FitSettings[FullyFactorisedSettings, Any], X: np.ndarray, Z: np.ndarray, hidden_means: list[np.ndarray]
+) -> "FullyFactorisedModel":
+    """The model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
+    method = settings.method
+    prior = build_prior(pick(Architecture, method, precision=settings.precision, white_noise=None), X, Z)
+    scales = [method.hidden_scale] * (method.num_layers - 1) + [method.output_scale]
+    q = BlockGaussian(mean_field(method.widths()), method.num_inducing, scales)
+    return FullyFactorisedModel(prior, q, HiddenRows(hidden_means, method.row_variance))
 
 
 def principal_rows(X: np.ndarray, widths: tuple[int, ...], seed: int) -> list[np.ndarray]:
@@ -113,8 +131,10 @@ class FullyFactorisedModel(gpflow.Module):
         choleskys = self.prior.choleskys()
         return hidden_bound(self.prior, self.q.blocks(choleskys), choleskys, X, y, self.hidden.at(rows), num_data)
 
-    def paths(self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> Paths:
+    def paths(
+        self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
+    ) -> Paths:
         """The matched moments of the rows X under q; nothing is sampled."""
-        del num_samples, seed, step
+        del num_samples, seed, chunk, common
         choleskys = self.prior.choleskys()
         return match_moments(self.prior, self.q.blocks(choleskys), choleskys, X)

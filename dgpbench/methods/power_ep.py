@@ -15,6 +15,10 @@ texts: the sites' coordinates (``TiedSites``), Z shared by the GPs of a layer, a
 protocol asks for them.
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -26,10 +30,11 @@ from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
 from dgpbench.gp.propagate import Paths, marginalise, path_shapes
 from dgpbench.gp.sites import TiedSites
+from dgpbench.methods.arrays import put
 from dgpbench.methods.contract import FitSettings, Seeds, pick
 from dgpbench.methods.initialisation import kmeans_centres
 from dgpbench.methods.power_ep_settings import PowerEPSettings
-from dgpbench.methods.prediction import COLUMNS_AT_ONCE, DeepPredictor, validation
+from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, DeepPredictor, normals_of_rows, validation
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.loops import maximise
@@ -45,15 +50,12 @@ def fit(
     :param train: standardised rows X [N, D], Y [N, 1]
     """
     method, training = settings.method, settings.training
-    architecture = pick(Architecture, method, precision=settings.precision, white_noise=None)
-    matched = method.propagation == "match_moments"
     fitting, held_out = hold_out(train, training, seeds.holdout)
-    prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
-    q = build_sites(method, len(fitting.X), seeds.initial)
-    model = PowerEPModel(prior, q, method.power, matched=matched)
+    Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)
+    model = build_model(settings, train.X, Z, build_sites(method, len(fitting.X), seeds.initial))
     seed, R = base_seed(seeds.samples), training.paths
     monitor = DeepPredictor(model, training.validation_samples, {})
-    predictor = DeepPredictor(model, 1 if matched else settings.num_samples, {})
+    predictor = predictor_of(model, settings)
     predictor.diagnostics["iterations"] = maximise(
         lambda step, X, y, _rows: model.energy(X, y, R, seed, step),
         model.trainable_variables,
@@ -66,6 +68,28 @@ def fit(
     )
     predictor.diagnostics |= model.noise()
     return predictor
+
+
+def restore(settings: FitSettings[PowerEPSettings, Any], arrays: Mapping[str, np.ndarray]) -> DeepPredictor:
+    """The predictor that ``arrays`` were taken from."""
+    Z = arrays[FIRST_Z]
+    sites = build_sites(settings.method, 1, 0)  # N is of the cavity, in training alone, and the draws are written over
+    return predictor_of(put(arrays, build_model(settings, Z, Z, sites)), settings)
+
+
+def predictor_of(model: "PowerEPModel", settings: FitSettings[PowerEPSettings, Any]) -> DeepPredictor:
+    """Predictions of one Gaussian a row where moments are matched, else of a mixture."""
+    num_samples = 1 if model.matched else settings.num_samples
+    return DeepPredictor(model, num_samples, {}, common_normals=settings.common_normals)
+
+
+def build_model(
+    settings: FitSettings[PowerEPSettings, Any], X: np.ndarray, Z: np.ndarray, sites: TiedSites
+) -> "PowerEPModel":
+    """The model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
+    method = settings.method
+    prior = build_prior(pick(Architecture, method, precision=settings.precision, white_noise=None), X, Z)
+    return PowerEPModel(prior, sites, method.power, matched=method.propagation == "match_moments")
 
 
 def build_sites(method: PowerEPSettings, num_data: int, seed: int) -> TiedSites:
@@ -98,20 +122,24 @@ class PowerEPModel(gpflow.Module):
         choleskys = self.prior.choleskys()
         sites = self.q.values()
         cavity = sites.moments(self.power)
-        paths = self._propagate(cavity, choleskys, X, num_samples, seed, step)
+        draw = partial(stateless_normals, seed=seed, step=step, dtype=X.dtype)
+        paths = self._propagate(cavity, choleskys, X, num_samples, draw)
         return power_ep_energy(sites, log_tilted(paths, y, self.prior.noise_variance, self.power), self.power)
 
-    def paths(self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> Paths:
+    def paths(
+        self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
+    ) -> Paths:
         """Paths of the rows X under q, for prediction."""
         choleskys = self.prior.choleskys()
-        return self._propagate(self.q.blocks(choleskys), choleskys, X, num_samples, seed, step)
+        draw = partial(normals_of_rows, seed=seed, chunk=chunk, dtype=X.dtype, common=common)
+        return self._propagate(self.q.blocks(choleskys), choleskys, X, num_samples, draw)
 
     def noise(self) -> dict[str, list[float]]:
         """The noise variance that each hidden layer adds, for the record."""
         return {"hidden_noise_variances": [float(layer.output_noise) for layer in self.prior.layers[:-1]]}
 
-    def _propagate(self, q: Blocks, choleskys, X: tf.Tensor, num_samples: int, seed, step) -> Paths:
+    def _propagate(self, q: Blocks, choleskys, X: tf.Tensor, num_samples: int, draw: Callable) -> Paths:
         if self.matched:
             return match_moments(self.prior, q, choleskys, X)
-        shapes = path_shapes(q.structure.widths, num_samples, tf.shape(X)[0])
-        return marginalise(self.prior, q, choleskys, X, stateless_normals(shapes, seed, step, X.dtype))
+        normals = draw(path_shapes(q.structure.widths, num_samples, tf.shape(X)[0]))
+        return marginalise(self.prior, q, choleskys, X, normals)

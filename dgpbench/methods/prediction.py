@@ -1,6 +1,6 @@
 """Predictors: what the families' fitted models have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import gpflow
@@ -12,14 +12,18 @@ from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagate import Paths
 from dgpbench.gp.structures import Structure
+from dgpbench.methods.arrays import arrays_of
 from dgpbench.predictions import posterior
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.training.early_stopping import Validation, stopping_rule
-from dgpbench.training.minibatches import base_seed
+from dgpbench.training.minibatches import base_seed, stateless_normals
 from dgpbench.training.settings import AdamSettings
 
 COLUMNS_AT_ONCE = 8192  # rows x samples of one prediction graph call: bounds its memory
 ROWS_AT_ONCE = 1024  # of a single-layer model
+COMMON = 2**31 - 1  # in place of a chunk's number, which is smaller
+FIRST_Z = ".prior.layers[0].Z"  # inducing inputs [M, D] among the arrays of a deep model
+ROWS, TARGETS = "training_rows", "training_targets"  # of single-layer models, among their arrays
 Moments = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 
@@ -46,6 +50,18 @@ def predict_in_pieces(moments: Moments, X: np.ndarray, seed: int, rows_at_once: 
     return GaussianMixture(means[..., None].astype(float), variances[..., None].astype(float))
 
 
+def normals_of_rows(shapes: Sequence, seed: tf.Tensor, chunk: tf.Tensor, dtype, *, common: bool) -> list[tf.Tensor]:
+    """Standard normals whose last axis is the rows of a chunk.
+
+    :param common: the same for every row and chunk, so that a row's prediction depends on no other row
+    """
+    if not common:
+        return stateless_normals(shapes, seed, chunk, dtype)
+    of_one_row = [tf.concat([shape[:-1], [1]], axis=0) for shape in shapes]
+    drawn = stateless_normals(of_one_row, seed, tf.constant(COMMON, tf.int64), dtype)
+    return [tf.broadcast_to(normals, shape) for normals, shape in zip(drawn, shapes, strict=True)]
+
+
 class Posterior(Protocol):
     """q of a deep model."""
 
@@ -63,8 +79,10 @@ class Model(Protocol):
     q: Posterior
     columns_at_once: int
 
-    def paths(self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> Paths:
-        """Paths of the rows X under q."""
+    def paths(
+        self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
+    ) -> Paths:
+        """Paths of the rows X under q; ``common`` as of ``normals_of_rows``."""
         ...
 
 
@@ -74,16 +92,18 @@ class DeepPredictor:
     :param model: a trained model
     :param num_samples: S
     :param diagnostics: what the record should keep about the fit
+    :param common_normals: as of ``FitSettings``
     """
 
-    def __init__(self, model: Model, num_samples: int, diagnostics: dict[str, Any]):
+    def __init__(self, model: Model, num_samples: int, diagnostics: dict[str, Any], *, common_normals: bool = False):
         self.model = model
+        self.common_normals = common_normals
         self.num_samples = num_samples if len(model.q.structure.widths) > 1 else 1
         self.diagnostics = diagnostics
         self._moments = compiled(self._compute_moments, model.prior.layers[0].Z.shape[1])
 
     def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        paths = self.model.paths(X, self.num_samples, seed, chunk)
+        paths = self.model.paths(X, self.num_samples, seed, chunk, common=self.common_normals)
         return paths.mean, paths.variance + self.model.prior.noise_variance
 
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
@@ -103,7 +123,7 @@ class DeepPredictor:
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Every parameter by path."""
-        return gpflow.utilities.read_values(self.model)
+        return arrays_of(self.model)
 
 
 class SingleLayerPredictor:
@@ -125,11 +145,12 @@ class SingleLayerPredictor:
 
     def posterior(self) -> dict[str, np.ndarray]:
         """The fitted parameters: with the training rows, they are the posterior."""
-        return self.parameters()
+        return gpflow.utilities.read_values(self.model)
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Every parameter by path."""
-        return {name: parameter.numpy() for name, parameter in gpflow.utilities.parameter_dict(self.model).items()}
+        """Every parameter by path, and the training rows, which every prediction is conditioned on."""
+        X, Y = self.model.data
+        return arrays_of(self.model) | {ROWS: X.numpy(), TARGETS: Y.numpy()}
 
 
 def validation(predictor, held_out: Regression | None, training: AdamSettings, seed: int) -> Validation | None:

@@ -11,6 +11,9 @@ the second half of the burn-in (``method.freeze=last`` is a random snapshot, as 
 takes off the variance that minibatches add (published: plain). The chain starts at v = 0.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -19,9 +22,10 @@ from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.particles import log_joint, split_layers
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
 from dgpbench.gp.propagate import Paths, given, path_shapes
+from dgpbench.methods.arrays import arrays_of, put
 from dgpbench.methods.contract import FitSettings, Seeds, pick
 from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.prediction import COLUMNS_AT_ONCE, compiled, predict_in_pieces
+from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, compiled, normals_of_rows, predict_in_pieces
 from dgpbench.methods.sampling_settings import SamplingSettings
 from dgpbench.predictions import posterior
 from dgpbench.predictions.mixture import GaussianMixture
@@ -41,16 +45,29 @@ def fit(
 
     :param train: standardised rows X [N, D], Y [N, 1]
     """
-    architecture = pick(Architecture, settings.method, precision=settings.precision)
+    architecture = architecture_of(settings)
     prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
     schedule = build_schedule(settings.training, settings.num_samples)
     chain = build_chain(prior, train, settings.method, settings.training, seeds)
     taken, samples = run(chain, schedule, log)
-    predictor = SampledPredictor(SampledDeepGP(prior, samples), {"iterations": taken})
+    model = SampledDeepGP(prior, samples)
+    predictor = SampledPredictor(model, {"iterations": taken}, common_normals=settings.common_normals)
     rows = np.random.default_rng(seeds.prediction).permutation(len(train.X))[:MAX_TRACES]
     traces = predictor.traces(train.X[rows], seeds.prediction)
     predictor.diagnostics |= chain_summary(traces, schedule.thinning)
     return predictor
+
+
+def restore(settings: FitSettings[SamplingSettings, Any], arrays: Mapping[str, np.ndarray]) -> "SampledPredictor":
+    """The predictor that ``arrays`` were taken from."""
+    Z = arrays[FIRST_Z]
+    model = SampledDeepGP(build_prior(architecture_of(settings), Z, Z), arrays[".samples"])
+    return SampledPredictor(put(arrays, model), {}, common_normals=settings.common_normals)
+
+
+def architecture_of(settings: FitSettings[SamplingSettings, Any]) -> Architecture:
+    """The prior's choices."""
+    return pick(Architecture, settings.method, precision=settings.precision)
 
 
 def build_schedule(training: SamplerSettings, num_samples: int) -> Schedule:
@@ -119,17 +136,19 @@ class SampledPredictor:
 
     :param model: a prior and its samples
     :param diagnostics: what the record should keep about the fit
+    :param common_normals: as of ``FitSettings``
     """
 
-    def __init__(self, model: SampledDeepGP, diagnostics: dict):
+    def __init__(self, model: SampledDeepGP, diagnostics: dict, *, common_normals: bool = False):
         self.model = model
+        self.common_normals = common_normals
         self.diagnostics = diagnostics
         self._moments = compiled(self._compute_moments, model.prior.layers[0].Z.shape[1])
         self._traces = tf.function(self._compute_traces, autograph=False)
 
     def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         shapes = path_shapes(self.model.widths, self.model.samples.shape[0], tf.shape(X)[0])
-        paths = self.model.paths(X, stateless_normals(shapes, seed, chunk, X.dtype))
+        paths = self.model.paths(X, normals_of_rows(shapes, seed, chunk, X.dtype, common=self.common_normals))
         return paths.mean, paths.variance + self.model.prior.noise_variance
 
     def _compute_traces(self, X: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -153,4 +172,4 @@ class SampledPredictor:
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Every parameter by path, and the samples."""
-        return gpflow.utilities.read_values(self.model)
+        return arrays_of(self.model)

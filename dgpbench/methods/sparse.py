@@ -7,13 +7,18 @@ GPflow's own models do the work (docs/methods.md, "Single-layer references"). FI
 limit without converging: the record says so.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import gpflow
+import numpy as np
 
 from dgpbench.datasets.scaling import Regression
+from dgpbench.methods.arrays import put
 from dgpbench.methods.contract import FitSettings, Seeds
 from dgpbench.methods.exact import build_kernel
 from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.prediction import SingleLayerPredictor
+from dgpbench.methods.prediction import ROWS, TARGETS, SingleLayerPredictor
 from dgpbench.methods.sparse_settings import SparseSettings
 from dgpbench.training.lbfgs import maximise
 from dgpbench.training.log import TrainingLog
@@ -30,8 +35,23 @@ def fit(
     :param train: standardised rows X [N, D], Y [N, 1]
     """
     method = settings.method
-    kernel = build_kernel(method, train.X.shape[1])
-    Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)
-    model = MODELS[method.approximation]((train.X, train.Y), kernel, Z, noise_variance=method.likelihood_variance)
-    gpflow.set_trainable(model.inducing_variable, method.train_inducing_inputs)
+    model = build_model(method, train, kmeans_centres(train.X, method.num_inducing, seeds.initial))
     return SingleLayerPredictor(model, maximise(model, settings.training, log))
+
+
+def restore(settings: FitSettings[SparseSettings, Any], arrays: Mapping[str, np.ndarray]) -> SingleLayerPredictor:
+    """The predictor that ``arrays`` were taken from."""
+    rows = Regression(arrays[ROWS], arrays[TARGETS])
+    model = build_model(settings.method, rows, rows.X[: settings.method.num_inducing])
+    return SingleLayerPredictor(put(arrays, model), {})
+
+
+def build_model(method: SparseSettings, rows: Regression, Z: np.ndarray) -> Any:
+    """GPflow's model at its starting values.
+
+    :param Z: [M, D]
+    """
+    kernel = build_kernel(method, rows.X.shape[1])
+    model = MODELS[method.approximation]((rows.X, rows.Y), kernel, Z, noise_variance=method.likelihood_variance)
+    gpflow.set_trainable(model.inducing_variable, method.train_inducing_inputs)
+    return model

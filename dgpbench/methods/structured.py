@@ -7,6 +7,9 @@ The ELBO of Lindinger et al. 2020 (Eq. 5, Theorem 1; docs/methods.md, "Structure
 Mean field is DSVI (Salimbeni & Deisenroth 2017); depth 1 is the sparse GP of Hensman et al. 2013 ("SGP").
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -18,9 +21,10 @@ from dgpbench.gp.objectives import elbo
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
 from dgpbench.gp.propagate import Paths, given, marginalise, path_shapes
 from dgpbench.gp.structures import STRUCTURES, Structure
+from dgpbench.methods.arrays import put
 from dgpbench.methods.contract import FitSettings, Seeds, pick
 from dgpbench.methods.initialisation import START_ROWS, fit_output_layer, kmeans_centres
-from dgpbench.methods.prediction import COLUMNS_AT_ONCE, DeepPredictor, validation
+from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, DeepPredictor, normals_of_rows, validation
 from dgpbench.methods.structured_settings import StructuredSettings
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
@@ -39,17 +43,14 @@ def fit(
     """
     method, training = settings.method, settings.training
     fitting, held_out = hold_out(train, training, seeds.holdout)
-    architecture = pick(Architecture, method, precision=settings.precision)
-    prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
-    q = build_posterior(method)
-    model = DeepModel(prior, q, sample_inducing=not method.marginalise)
+    model = build_model(settings, train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial))
     if method.output_start == "sgpr":
         start_output_layer(model, fitting, seeds.initial, log)
     if settings.initial is not None:
         start_from(model, settings.initial)
     N, R, seed = len(fitting.X), training.paths, base_seed(seeds.samples)
     monitor = DeepPredictor(model, training.validation_samples, {})
-    predictor = DeepPredictor(model, settings.num_samples, {})
+    predictor = DeepPredictor(model, settings.num_samples, {}, common_normals=settings.common_normals)
     predictor.diagnostics["iterations"] = maximise(
         lambda step, X, y, _rows: model.elbo(X, y, N, R, seed, step),
         model.trainable_variables,
@@ -58,10 +59,24 @@ def fit(
         seeds.batches,
         log,
         predict=predictor.predict,
-        optimiser=build_optimiser(training, q),
+        optimiser=build_optimiser(training, model.q),
         validation=validation(monitor, held_out, training, seeds.holdout),
     )
     return predictor
+
+
+def restore(settings: FitSettings[StructuredSettings, Any], arrays: Mapping[str, np.ndarray]) -> DeepPredictor:
+    """The predictor that ``arrays`` were taken from."""
+    Z = arrays[FIRST_Z]
+    model = put(arrays, build_model(settings, Z, Z))
+    return DeepPredictor(model, settings.num_samples, {}, common_normals=settings.common_normals)
+
+
+def build_model(settings: FitSettings[StructuredSettings, Any], X: np.ndarray, Z: np.ndarray) -> "DeepModel":
+    """The model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
+    method = settings.method
+    prior = build_prior(pick(Architecture, method, precision=settings.precision), X, Z)
+    return DeepModel(prior, build_posterior(method), sample_inducing=not method.marginalise)
 
 
 def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
@@ -144,9 +159,11 @@ class DeepModel(gpflow.Module):
             paths = marginalise(self.prior, q, choleskys, X, stateless_normals(shapes, seed, step, X.dtype))
         return elbo(q, paths, y, self.prior.noise_variance, num_data)
 
-    def paths(self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> Paths:
+    def paths(
+        self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
+    ) -> Paths:
         """Paths of the rows X under q, by Theorem 1 whichever way q was trained."""
         choleskys = self.prior.choleskys()
         shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
-        normals = stateless_normals(shapes, seed, step, X.dtype)
+        normals = normals_of_rows(shapes, seed, chunk, X.dtype, common=common)
         return marginalise(self.prior, self.q.blocks(choleskys), choleskys, X, normals)

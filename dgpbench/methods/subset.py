@@ -8,15 +8,18 @@ metrics at the step of highest training likelihood, which is not offered. ``meth
 values to start from, is ours.
 """
 
-import gpflow
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from dgpbench.datasets.scaling import Regression
 from dgpbench.gp.prior import Architecture, mean_map
 from dgpbench.gp.subset_model import SubsetDeepGP
+from dgpbench.methods.arrays import arrays_of, put
 from dgpbench.methods.contract import FitSettings, Seeds, pick
-from dgpbench.methods.prediction import compiled, predict_in_pieces, validation
+from dgpbench.methods.prediction import ROWS, TARGETS, compiled, normals_of_rows, predict_in_pieces, validation
 from dgpbench.methods.subset_choice import choose
 from dgpbench.methods.subset_settings import SubsetSettings
 from dgpbench.predictions import posterior
@@ -47,7 +50,7 @@ def fit(
     # With every row in the subset nothing is left to draw from: rows that count for nothing stand in.
     drawn = others if num_others else np.arange(len(fitting.X))
     monitor = SubsetPredictor(model, training.validation_samples, {})
-    predictor = SubsetPredictor(model, settings.num_samples, {}, rows)
+    predictor = SubsetPredictor(model, settings.num_samples, {}, rows, common_normals=settings.common_normals)
     predictor.diagnostics["iterations"] = maximise(
         lambda step, X, y, _rows: elbo(model, X, y, num_others, R, seed, step),
         model.trainable_variables,
@@ -59,6 +62,13 @@ def fit(
         validation=validation(monitor, held_out, training, seeds.holdout),
     )
     return predictor
+
+
+def restore(settings: FitSettings[SubsetSettings, Any], arrays: Mapping[str, np.ndarray]) -> "SubsetPredictor":
+    """The predictor that ``arrays`` were taken from; its subset is all the rows that they hold."""
+    subset = Regression(arrays[ROWS], arrays[TARGETS][:, None])
+    model = put(arrays, build_model(settings.method, subset, np.arange(len(subset.X)), 0))
+    return SubsetPredictor(model, settings.num_samples, {}, common_normals=settings.common_normals)
 
 
 def build_model(method: SubsetSettings, train: Regression, rows: np.ndarray, seed: int) -> SubsetDeepGP:
@@ -110,10 +120,20 @@ class SubsetPredictor:
     :param num_samples: S
     :param diagnostics: what the record should keep about the fit
     :param rows: numbers of the subset's rows among those that were fitted to
+    :param common_normals: as of ``FitSettings``
     """
 
-    def __init__(self, model: SubsetDeepGP, num_samples: int, diagnostics: dict, rows: np.ndarray | None = None):
+    def __init__(
+        self,
+        model: SubsetDeepGP,
+        num_samples: int,
+        diagnostics: dict,
+        rows: np.ndarray | None = None,
+        *,
+        common_normals: bool = False,
+    ):
         self.model = model
+        self.common_normals = common_normals
         self.num_samples = num_samples if len(model.widths) > 1 else 1
         self.diagnostics = diagnostics
         self.rows = rows
@@ -123,7 +143,8 @@ class SubsetPredictor:
         subset, rows = self.model.normal_shapes(self.num_samples, tf.shape(X)[0])
         # The subset's draws are those of chunk 0 whatever the chunk: path s is one function for all rows.
         drawn = stateless_normals(subset, seed, tf.constant(0, tf.int64), X.dtype)
-        paths = self.model.paths(X, drawn, stateless_normals(rows, seed, chunk + 1, X.dtype))
+        of_rows = normals_of_rows(rows, seed, chunk + 1, X.dtype, common=self.common_normals)
+        paths = self.model.paths(X, drawn, of_rows)
         return paths.mean, paths.variance + self.model.noise_variance
 
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
@@ -137,5 +158,5 @@ class SubsetPredictor:
         return posterior.of_subset([q.mean.numpy() for q in layers], [q.factor.numpy() for q in layers], self.rows)
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Every parameter by path."""
-        return gpflow.utilities.read_values(self.model)
+        """Every parameter by path, and the subset's rows."""
+        return arrays_of(self.model) | {ROWS: self.model.X_S.numpy(), TARGETS: self.model.y_S.numpy()}

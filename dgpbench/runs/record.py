@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dgpbench.datasets.columns import ColumnEncoder
+from dgpbench.datasets.scaling import Standardiser
+from dgpbench.datasets.table import Table
 from dgpbench.runs import store
 from dgpbench.runs.problem import Problem
 from dgpbench.runs.resolve import Run
@@ -22,6 +25,7 @@ class Result:
 
     :param diagnostics: what the method says about its fit
     :param points: one row for each test row
+    :param model: ``Description.to_json``, with which and the parameters new rows can be predicted
     """
 
     diagnostics: dict[str, Any]
@@ -29,6 +33,7 @@ class Result:
     points: "pd.DataFrame"
     posterior: dict[str, np.ndarray]
     parameters: dict[str, np.ndarray]
+    model: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,9 @@ def compose(
         "notes": [{} if result is None else result.diagnostics, *log.retries],
         "config": run.config,
         "config_hash": run.config_hash,
-        "data": _describe(problem),
+        "model": None if result is None else result.model,
+        "data": described_data(problem.table, problem.encoder, problem.scaler)
+        | {"n_train": len(problem.split.train), "n_test": len(problem.split.test)},
         "git": provenance.git_state(),
         "versions": provenance.versions(),
         "host": provenance.host(run.limits.num_threads),
@@ -90,19 +97,16 @@ def compose(
     }
 
 
-def _describe(problem: Problem) -> dict[str, Any]:
+def described_data(table: Table, encoder: ColumnEncoder, scaler: Standardiser) -> dict[str, Any]:
     """The data that were used: sizes, digests, files and what was dropped."""
-    table = problem.table
-    own = {"columns": problem.encoder.describe(), "left_out": table.num_left_out}
+    own = {"columns": encoder.describe(), "left_out": table.num_left_out}
     return (own if table.verified == "own" else {}) | {
         "name": table.name,
         "n": table.num_rows,
-        "d": len(problem.encoder.feature_names),
-        "n_train": len(problem.split.train),
-        "n_test": len(problem.split.test),
-        "features": list(problem.encoder.feature_names),
-        "dropped": list(problem.scaler.dropped),
-        "scale_y": problem.scaler.scale_y,
+        "d": len(encoder.feature_names),
+        "features": list(encoder.feature_names),
+        "dropped": list(scaler.dropped),
+        "scale_y": scaler.scale_y,
         "digest_xy": table.digest_xy,
         "digest_xy_ordered": table.digest_xy_ordered,
         "verified": table.verified,

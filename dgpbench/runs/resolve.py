@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from dgpbench.config import groups
@@ -177,11 +178,16 @@ def resolve(composed: Composed) -> Run:
     return replace(run, changed=_changed_optimiser(run) | changed)
 
 
-def resolve_overrides(overrides: Iterable[str]) -> Run:
-    """The run that some overrides describe, as ``dgpbench run`` takes them."""
-    return resolve(compose(overrides))
+def resolve_overrides(overrides: Iterable[str], more: Mapping[str, Any] = MappingProxyType({})) -> Run:
+    """The run that some overrides describe, as ``dgpbench run`` takes them; ``more`` are settings as values."""
+    overrides = list(overrides)
+    given = {text.partition("=")[0] for text in overrides}
+    if TEST_FILE in given and "task" not in given and f"{TEST_FILE}=null" not in overrides:
+        overrides.append("task=fixed")  # a file of test rows is a split that the data bring
+    return resolve(compose(overrides, more))
 
 
+TEST_FILE = "dataset.test_path"
 _ABSENT = object()
 
 
@@ -281,6 +287,11 @@ def _check_compatible(run: Run) -> None:
     if run.precision == "mixed" and method.kernel != "squared_exponential":
         raise Refused(
             f"precision=mixed needs method.kernel=squared_exponential, not {method.kernel}; precision=float64 takes it"
+        )
+    if run.dataset.get("test_path") is not None and run.task.name != "fixed":
+        raise Refused(
+            f"{TEST_FILE} names the test rows, and task={run.task.name} would draw its own; leave task= out, "
+            "or take task=fixed"
         )
     if run.init_from is not None and not method.starts_from_records:
         raise Refused(f"init_from= cannot start {card.name}; it starts mf, star, fc and their relatives")

@@ -5,17 +5,18 @@ A method sees standardised training rows only; metrics see columns of prediction
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from dgpbench.datasets import registry
+from dgpbench.datasets.own_csv import reading_of
 from dgpbench.datasets.scaling import Regression
 from dgpbench.datasets.table import Table
-from dgpbench.errors import Diverged, Refused
-from dgpbench.methods.contract import FitSettings, Predictor, Seeds, fit_function
+from dgpbench.errors import Refused
+from dgpbench.methods.contract import FitSettings, Predictor, Seeds
 from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.runs import archive, on_the_way, start, store, summary
+from dgpbench.runs import archive, fitting, on_the_way, store, summary
+from dgpbench.runs.description import Description
 from dgpbench.runs.effects import partial_dependence
 from dgpbench.runs.guard import guarded
 from dgpbench.runs.outcomes import Outcome
@@ -29,8 +30,6 @@ from dgpbench.system.progress import Forecast, progress
 from dgpbench.training.early_stopping import may_end_early
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.settings import AdamSettings
-
-MAX_RETRIES = 2  # of a fit that diverges, each with more jitter than the one before
 
 
 def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome:
@@ -64,19 +63,23 @@ def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
     from dgpbench.predictions import metrics, points
 
     tf_session.start(run.limits.num_threads, run.precision)
-    seeds = seeds_of(run, problem.table)
+    seeds, test = seeds_of(run, problem.table), fitting.as_precision(problem.test, run.precision)
     with progress(
         f"{run.card.name} on {problem.table.name}", objective=run.card.objective, shown=run.limits.progress
     ) as log.report:
-        predictor, standardised = _fit_and_predict(run, problem, seeds, log)
-    rows = points.rows_of(problem.restore(standardised), problem.targets)
-    inputs = _as_precision(problem.train, run.precision).X
+        if isinstance(run.training, AdamSettings) and run.training.trace_test:
+            log.test = on_the_way.scorer(problem, test.X, seed_for("trace_test", **axes_of(run, problem.table)))
+        fit = fitting.fit(run, problem.train, seeds, log, lambda predictor: _predict(predictor, test, seeds, log))
+    predictor = fit.predictor
+    rows = points.rows_of(problem.restore(fit.found), problem.targets)
+    inputs = fitting.as_precision(problem.train, run.precision).X
     return Result(
         diagnostics=predictor.diagnostics,
         scores=metrics.scores(rows),
         points=points.points(rows, problem.test.X, problem.train.X, problem.split.test),
         posterior=predictor.posterior() | _pictured(predictor, problem, inputs, seeds.prediction),
         parameters=predictor.parameters(),
+        model=_describe(run, problem, fit.settings, seeds).to_json(),
     )
 
 
@@ -86,36 +89,26 @@ def _pictured(predictor: Predictor, problem: Problem, inputs: np.ndarray, seed: 
     return grid | rows_of_one_feature(problem) | partial_dependence(predictor, problem, inputs, seed)
 
 
-def _fit_and_predict(run: Run, problem: Problem, seeds: Seeds, log: TrainingLog) -> tuple[Predictor, GaussianMixture]:
-    """The predictor and its mixture at the test rows, in standard units.
+def _predict(predictor: Predictor, test: Regression, seeds: Seeds, log: TrainingLog) -> GaussianMixture:
+    """The mixture at the test rows, in standard units, and the seconds that it took."""
+    begin = time.perf_counter()
+    standardised = predictor.predict(test.X, seeds.prediction)
+    log.prediction_seconds = time.perf_counter() - begin
+    return standardised
 
-    A fit that diverges begins again with more jitter, a few times, each on record.
 
-    :raises Diverged: as the last attempt did
-    """
-    train, test = (_as_precision(rows, run.precision) for rows in (problem.train, problem.test))
-    fit = fit_function(run.card.family)
-    initial = None if run.init_from is None else start.parameters(run.init_from, run.limits.results_dir)
-    training, method = run.training.for_rows(len(train.X)), run.method.for_inputs(train.X.shape[1])
-    if isinstance(training, AdamSettings) and training.trace_test:
-        log.test = on_the_way.scorer(problem, test.X, seed_for("trace_test", **axes_of(run, problem.table)))
-    while True:
-        # The key holds the jitter: an attempt never goes on from the checkpoint of another.
-        log.checkpoints.key = replace(run, method=method).config_hash
-        try:
-            settings = FitSettings(method, training, run.prediction.num_samples, run.precision, initial)
-            predictor = fit(train, settings, seeds, log)
-            begin = time.perf_counter()
-            standardised = predictor.predict(test.X, seeds.prediction)
-            log.prediction_seconds = time.perf_counter() - begin
-            return predictor, standardised
-        except Diverged as ended:
-            log.checkpoints.clear()
-            more = method.with_more_jitter()
-            if more is None or len(log.retries) == MAX_RETRIES:
-                raise
-            method = more
-            log.begin_again({"jitter": method.jitter, "after": str(ended)})
+def _describe(run: Run, problem: Problem, settings: FitSettings, seeds: Seeds) -> Description:
+    """What new rows can be predicted with, beside the parameters."""
+    return Description(
+        family=run.card.family,
+        settings=settings,
+        num_threads=run.limits.num_threads,
+        seed=seeds.prediction,
+        target=problem.table.target_name,
+        reading=reading_of(run.dataset),
+        encoder=problem.encoder,
+        scaler=problem.scaler,
+    )
 
 
 def seeds_of(run: Run, table: Table) -> Seeds:
@@ -152,8 +145,3 @@ def skipped_outcome(run: Run) -> Outcome | None:
     here = line.source == str(run.directory)
     where = f"{run.directory} is done already" if here else f"skipped: its record is in {line.source}"
     return Outcome("skipped", str(run.directory), f"{where}, so nothing was run")
-
-
-def _as_precision(data: Regression, precision: str) -> Regression:
-    kind = "float32" if precision == "float32" else "float64"  # mixed precision takes and gives float64
-    return Regression(data.X.astype(kind), data.Y.astype(kind))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCHEMA = 2
 STATUSES = ("done", "failed", "diverged", "interrupted", "timeout")
 RECORD, POINTS, TRACE, POSTERIOR = "record.json", "points.parquet", "trace.parquet", "posterior.npz"
-PARAMETERS = "parameters.npz"  # of the finished model, to start another run from
+PARAMETERS = "parameters.npz"  # of the finished model, to start another run from, or to predict new rows
 FILES = (POINTS, TRACE, POSTERIOR, PARAMETERS)
 FAILED = ("failed", "diverged", "timeout")  # an interrupted run is still to do
 
@@ -51,6 +51,7 @@ class Record(TypedDict):
     iterations: int | None
     config: dict[str, Any]  # resolved
     config_hash: str
+    model: NotRequired[dict[str, Any] | None]  # runs.description; earlier records, and runs that failed, lack it
     data: dict[str, Any]  # name, n, d, n_train, n_test, digest_xy, digest_xy_ordered, files, verified, dropped
     git: dict[str, Any] | None  # commit, dirty
     versions: dict[str, str | None]
@@ -97,10 +98,14 @@ def write_run(
 def _contents(frames, archives) -> dict[str, bytes]:
     """The bytes of each file that there is, in memory: what is hashed is then what is written."""
     contents = {name: frame.to_parquet(None, index=False) for name, frame in frames.items() if frame is not None}
-    return contents | {name: _npz(arrays) for name, arrays in archives.items() if arrays is not None}
+    return contents | {name: npz(arrays) for name, arrays in archives.items() if arrays is not None}
 
 
-def _npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
+def npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
+    """The bytes of an archive of arrays; nothing is pickled.
+
+    :raises ValueError: for an array of objects
+    """
     import numpy as np
 
     arrays = {name: np.asarray(array) for name, array in arrays.items()}
@@ -222,7 +227,7 @@ def verify_run(directory: str | os.PathLike) -> list[str]:
 
 def _problems(directory: Path, record: Record) -> Iterator[str | None]:
     for name, stored in sorted(record["files"].items()):
-        yield _problem(directory / name, stored)
+        yield problem_of(directory / name, stored)
     for name in FILES:
         if name not in record["files"] and (directory / name).exists():
             yield f"{directory / name} is not mentioned in its record"
@@ -230,7 +235,8 @@ def _problems(directory: Path, record: Record) -> Iterator[str | None]:
         yield f"{directory} holds the record of another run"
 
 
-def _problem(path: Path, stored: Mapping[str, Any]) -> str | None:
+def problem_of(path: Path, stored: Mapping[str, Any]) -> str | None:
+    """What is wrong with a file, whose size and sha256 were stored; None where it is whole."""
     if not path.exists():
         return f"{path} is missing"
     if path.stat().st_size != stored["bytes"]:

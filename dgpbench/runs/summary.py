@@ -41,15 +41,15 @@ def of_run(record: Mapping[str, Any], directory: Path | str) -> str:
         return f"{directory} {record['status']}: {record['reason']}"
     lines = [
         _title(record),
-        *_columns(record["data"]),
-        *_score_lines(record["scores"]),
+        *column_lines(record["data"]),
+        *score_lines(record["scores"]),
         *_calibration(record),
         _facts(record),
     ]
     return "\n".join([*lines, f"record: {directory}"])
 
 
-def _columns(data: Mapping[str, Any]) -> list[str]:
+def column_lines(data: Mapping[str, Any]) -> list[str]:
     """What the columns of a user's own table became, and what was left out."""
     from dgpbench.datasets.column_words import in_words
 
@@ -69,7 +69,8 @@ def _title(record: Mapping[str, Any]) -> str:
     )
 
 
-def _score_lines(scores: dict[str, float]) -> list[str]:
+def score_lines(scores: Mapping[str, float]) -> list[str]:
+    """Each score with its unit and the better direction, a line each."""
     from dgpbench.predictions.metrics import METRICS
 
     lines = []

@@ -24,6 +24,7 @@ def write_whole(path: Path, data: bytes | memoryview) -> None:
 
 
 ANOTHER_FOLDER = "choose another folder with results_dir=FOLDER"
+ANOTHER_OUTPUT = "choose another place with --output"
 
 
 @contextmanager

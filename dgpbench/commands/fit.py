@@ -1,0 +1,81 @@
+"""``dgpbench fit``: a model of all rows of a table, kept in a directory that ``dgpbench predict`` reads."""
+
+import shutil
+import sys
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from dgpbench.config.overrides import parse
+from dgpbench.errors import Diverged, Refused
+from dgpbench.models import directory
+from dgpbench.models.model import Model
+from dgpbench.models.training import HeldOut
+from dgpbench.runs import summary
+from dgpbench.runs.resolve import Run
+from dgpbench.runs.validation import check_overrides
+
+NOT_HERE = ("task", "split", "results_dir", "plot", "timeout_minutes", "dataset.test_path", "training.trace_test")
+
+
+def fit(options: Namespace) -> int:
+    """Score a held-out part, fit to all rows, save.
+
+    :raises Refused: before anything is fitted
+    """
+    run = _run_of(options.overrides)
+    if not 0 <= options.holdout < 1:
+        raise Refused(f"--holdout={options.holdout:g} cannot be used; it takes a share of at least 0 and below 1")
+    target = directory.check_free(options.output)
+    try:
+        return _fit_and_save(run, options.holdout, target)
+    except Diverged as ended:
+        print(f"dgpbench: the fit diverged, and no model was saved: {ended}", file=sys.stderr)
+        return 1
+
+
+def _run_of(overrides: list[str]) -> Run:
+    for key in (override.key_or_group for override in parse(overrides)):
+        if key in NOT_HERE or key.startswith("task."):
+            raise Refused(f"fit trains on all rows of one table and has no {key}; `dgpbench run` has it")
+    return check_overrides([*overrides, "plot=false"], multirun=False)[0]
+
+
+def _fit_and_save(run: Run, share: float, target: Path) -> int:
+    from dgpbench.datasets import registry
+    from dgpbench.models import training
+    from dgpbench.training.checkpoints import Checkpoints, interval
+
+    table = registry.load(run.dataset)
+    run = run.filed_under(table.name)
+    kept = target / ".checkpoint"
+    # Named by the data: an interrupted fit goes on only if its rows are the same.
+    names = (f"{table.digest_xy[:16]}-without-{share:g}", f"{table.digest_xy[:16]}-all")
+    first, second = (Checkpoints(kept / name, every_seconds=interval()) for name in names)
+    held_out = training.held_out_scores(run, table, share, first) if share else None
+    if held_out:
+        print(_of_held_out(held_out), flush=True)
+    model = training.fit(run, table, checkpoints=second)
+    if held_out:
+        model = replace(model, about={**model.about, "scores": held_out.scores, "held_out": held_out.num_test})
+    directory.save(model, target)
+    shutil.rmtree(kept, ignore_errors=True)
+    print(_of_model(run, model, target, held_out))
+    return 0
+
+
+def _of_held_out(held_out: HeldOut) -> str:
+    numbers = f"{held_out.num_test} rows held out at random, predicted by a fit to the other {held_out.num_train}:"
+    return "\n".join([numbers, *summary.score_lines(held_out.scores)])
+
+
+def _of_model(run: Run, model: Model, target: Path, held_out: HeldOut | None) -> str:
+    about = model.about
+    lines = [
+        f"{run.card.name} (L = {run.method.num_layers}) fitted to all {about['data']['n']} rows of {run.dataset_name}, "
+        f"{run.protocol}-{run.budget}: {about['iterations']} iterations, training {about['seconds']['training']:.1f} s",
+        *summary.column_lines(about["data"]),
+    ]
+    if held_out:
+        lines.append("  the scores above are those of the first fit; this one has seen every row")
+    return "\n".join([*lines, f"model: {target}"])

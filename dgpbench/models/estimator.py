@@ -1,0 +1,223 @@
+"""``DeepGPRegressor``: every GP method behind scikit-learn's interface."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from dgpbench.config import groups
+from dgpbench.config.canonical import plain
+from dgpbench.datasets.columns import ColumnEncoder
+from dgpbench.datasets.table import Table
+from dgpbench.errors import Diverged, Refused
+from dgpbench.models import directory, training
+from dgpbench.models.model import Model
+from dgpbench.models.summaries import quantile_name
+from dgpbench.predictions.distribution import PredictiveDistribution
+from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.runs.resolve import Run, resolve_overrides
+from dgpbench.runs.validation import parse_known
+
+OUTPUTS = ("default", "pandas")
+# Keys of the command line that are parameters of their own here, or are about what a fit to given rows has not.
+PARAMETERS = ("method", "protocol", "budget", "seed", "num_threads", "progress", "method.num_layers")
+NOT_HERE = ("dataset", "task", "split", "results_dir", "plot", "timeout_minutes")
+
+
+class DeepGPRegressor(RegressorMixin, BaseEstimator):
+    """Regression by a deep Gaussian process, or any other GP method of dgpbench.
+
+    Rows are standardised, the method is fitted to all of them, and predictions are Gaussian mixtures in the original
+    units of y. A row's prediction depends on no other row that is asked for.
+
+    :param method: ``star``, ``mf``, ``sghmc``, ``gpr``, ...: ``dgpbench list methods``
+    :param num_layers: L; None takes the protocol's, 3 for the deep methods unless ``protocol`` is changed
+    :param budget: ``paper``, ``laptop`` (a tenth of the iterations: minutes) or ``smoke`` (seconds, to try things)
+    :param protocol: whose settings: ``dgpbench list protocols``
+    :param settings: other settings by key, such as ``{"training.learning_rate": 0.01}``: ``dgpbench run --help``
+    :param random_state: an int, a ``RandomState`` or None; equal ints give equal models
+    :param num_threads: threads of TensorFlow; the first fit of a process decides
+    :param verbose: show progress on standard error
+
+    Attributes: ``model_`` (all that is saved), ``n_features_in_``, ``feature_names_in_`` where X had names,
+    ``n_iter_``.
+    """
+
+    def __init__(
+        self,
+        method: str = "star",
+        *,
+        num_layers: int | None = None,
+        budget: str = "laptop",
+        protocol: str = "lindinger2020",
+        settings: Mapping[str, Any] | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        num_threads: int = 1,
+        verbose: bool = False,
+    ):
+        self.method = method
+        self.num_layers = num_layers
+        self.budget = budget
+        self.protocol = protocol
+        self.settings = settings
+        self.random_state = random_state
+        self.num_threads = num_threads
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows X [N, D], a frame or an array, and targets y [N], in original units.
+
+        :raises ValueError: for settings or data that cannot be used
+        :raises FloatingPointError: where training diverges
+        """
+        with _plain_errors():
+            run = self._run()
+            rows, targets, names = self._rows(X, y)
+            target = str(getattr(y, "name", None) or "y")
+            table = Table("table", rows, targets, names, target, verified="own")
+            self.model_ = training.fit(run, table, named=hasattr(self, "feature_names_in_"))
+        self.n_iter_ = self.model_.about["iterations"]
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The predictive mean [N], and with ``return_std`` the standard deviation [N] of y, noise included."""
+        means, deviations = [], []
+        for mixture in self._mixtures(X):
+            means.append(mixture.mean[:, 0])
+            deviations.append(np.sqrt(mixture.variance[:, 0]))
+        mean, deviation = (self._output(np.concatenate(parts), X) for parts in (means, deviations))
+        return (mean, deviation) if return_std else mean
+
+    def predict_quantiles(self, X: Any, q: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
+        """The quantiles of y at probabilities q between 0 and 1, [N, len(q)]; columns q0.05, ... of a frame."""
+        parts = [mixture.quantile(q)[..., 0].T for mixture in self._mixtures(X)]
+        return self._output(np.concatenate(parts), X, [quantile_name(p) for p in q])
+
+    def predict_dist(self, X: Any) -> PredictiveDistribution:
+        """The predictive mixture of each row: log_prob, cdf, quantile, sample. Holds S numbers a row in memory."""
+        return PredictiveDistribution(GaussianMixture.concatenate(list(self._mixtures(X))))
+
+    def save(self, path: str | Path) -> Path:
+        """Save the fitted model to a new directory, which ``dgpbench.load`` and ``dgpbench predict`` read.
+
+        :raises ValueError: where something is there already
+        """
+        check_is_fitted(self)
+        with _plain_errors():
+            return directory.save(self.model_, path)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """``"pandas"``: predictions as a series or frame with the rows' index; ``"default"``: as arrays."""
+        if transform is not None and transform not in OUTPUTS:
+            raise ValueError(f"set_output takes transform={' or '.join(map(repr, OUTPUTS))}, not {transform!r}")
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}  # which clone copies
+        return self
+
+    def _run(self) -> Run:
+        """The estimator's parameters as a resolved run, every setting checked."""
+        random_state = self.random_state
+        if not isinstance(random_state, int | np.integer):
+            random_state = check_random_state(random_state).randint(2**31 - 1)
+        chosen = {"method": self.method, "protocol": self.protocol, "budget": self.budget, "dataset": "csv"}
+        more = dict(self.settings or {})
+        if wrong := [key for key in more if _is_foreign(key)]:
+            raise Refused(
+                f"settings has {wrong[0]!r}, which is a parameter of its own or has no meaning for a fit to given rows"
+            )
+        chosen |= {key: more.pop(key) for key in list(more) if key in groups.GROUPS}
+        values = {"seed": int(random_state), "num_threads": self.num_threads, "progress": bool(self.verbose)}
+        if self.num_layers is not None:
+            values["method.num_layers"] = self.num_layers
+        overrides = [f"{group}={name}" for group, name in chosen.items()]
+        parse_known(overrides)
+        return resolve_overrides(overrides, plain(more | values, str))
+
+    def _rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+        """X and y as numbers, and the names of the columns."""
+        if not hasattr(X, "columns"):
+            X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+            return X, np.asarray(y, np.float64), tuple(f"x{index}" for index in range(X.shape[1]))
+        validate_data(self, X, skip_check_array=True)
+        encoder = ColumnEncoder.of_numbers(X.columns)
+        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(X, y)
+        return encoder.transform(X), y, encoder.names
+
+    def _mixtures(self, X: Any) -> Iterator[GaussianMixture]:
+        """Predictions of successive rows, in original units."""
+        check_is_fitted(self)
+        with _plain_errors():
+            if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
+                validate_data(self, X, skip_check_array=True, reset=False)
+                rows = self.model_.inputs(X)
+                if not len(rows):
+                    raise Refused("there are no rows to predict")
+            elif not self.model_.description.encoder.takes_arrays:
+                raise Refused("the model takes columns that are no plain numbers by their names: give a frame")
+            else:
+                rows = validate_data(self, X, dtype=np.float64, reset=False)
+            yield from self.model_.in_chunks(rows)
+
+    def _output(self, values: np.ndarray, X: Any, columns: list[str] | None = None) -> Any:
+        """As the user wants predictions: an array, or with X's index."""
+        if getattr(self, "_sklearn_output_config", {}).get("transform") != "pandas":
+            return values
+        import pandas as pd
+
+        index = getattr(X, "index", None)
+        if columns is None:
+            return pd.Series(values, index=index, name=self.model_.description.target)
+        return pd.DataFrame(values, index=index, columns=columns)
+
+
+def load(path: str | Path) -> DeepGPRegressor:
+    """The fitted estimator of a saved model, or of a finished run's directory; its predictions have the same bits.
+
+    :raises ValueError: where there is no model, or it is damaged
+    """
+    with _plain_errors():
+        model = directory.load(path)
+    return of_model(model)
+
+
+def of_model(model: Model) -> DeepGPRegressor:
+    """A model as a fitted estimator, with the parameters that it was fitted with."""
+    choices = model.about["choices"]
+    settings = {key: value for key, value in choices["overrides"].items() if not _is_foreign(key)}
+    estimator = DeepGPRegressor(
+        choices["method"],
+        num_layers=choices["num_layers"],
+        budget=choices["budget"],
+        protocol=choices["protocol"],
+        settings=settings or None,
+        random_state=choices["seed"],
+        num_threads=model.description.num_threads,
+    )
+    estimator.model_ = model
+    estimator.n_features_in_ = len(model.description.encoder.names)
+    if model.about.get("named", True):
+        estimator.feature_names_in_ = np.array(model.description.encoder.names, dtype=object)
+    estimator.n_iter_ = model.about["iterations"]
+    return estimator
+
+
+def _is_foreign(key: str) -> bool:
+    """Whether a key of the command line is none of the estimator's ``settings``."""
+    return key in PARAMETERS or key.split(".")[0] in NOT_HERE
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Refusals as the ValueError that users of scikit-learn expect."""
+    try:
+        yield
+    except Refused as refusal:
+        raise ValueError(str(refusal)) from None
+    except Diverged as ended:
+        raise FloatingPointError(f"training diverged: {ended}") from None

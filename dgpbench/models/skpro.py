@@ -1,0 +1,66 @@
+"""skpro's interface: ``DeepGPProbaRegressor`` predicts a normal mixture for each row (``pip install '.[skpro]'``)."""
+
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from skpro.distributions.normal_mixture import NormalMixture
+from skpro.regression.base import BaseProbaRegressor
+
+from dgpbench.models.estimator import DeepGPRegressor
+
+
+class DeepGPProbaRegressor(BaseProbaRegressor):
+    """``DeepGPRegressor`` for skpro; the parameters are the same.
+
+    >>> from dgpbench.models.skpro import DeepGPProbaRegressor
+    >>> regressor = DeepGPProbaRegressor("gpr", budget="laptop")
+    """
+
+    _tags = {"capability:missing": False, "capability:multioutput": False}  # noqa: RUF012 (skpro reads this name)
+
+    def __init__(
+        self,
+        method: str = "star",
+        num_layers: int | None = None,
+        budget: str = "laptop",
+        protocol: str = "lindinger2020",
+        settings: dict[str, Any] | None = None,
+        random_state: int | None = 0,
+        num_threads: int = 1,
+        verbose: bool = False,
+    ):
+        self.method = method
+        self.num_layers = num_layers
+        self.budget = budget
+        self.protocol = protocol
+        self.settings = settings
+        self.random_state = random_state
+        self.num_threads = num_threads
+        self.verbose = verbose
+        super().__init__()
+
+    def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
+        self.regressor_ = DeepGPRegressor(**self.get_params(deep=False)).fit(_named(X), y.iloc[:, 0])
+        return self
+
+    def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame(self.regressor_.predict(_named(X)), index=X.index, columns=self._get_columns("predict"))
+
+    def _predict_proba(self, X: pd.DataFrame) -> NormalMixture:
+        mixture = self.regressor_.predict_dist(_named(X)).mixture
+        S, N, _ = mixture.means.shape
+        mu, sigma = (np.swapaxes(values, 0, 1) for values in (mixture.means, np.sqrt(mixture.variances)))
+        return NormalMixture(np.full((N, S), 1 / S), mu, sigma, X.index, self._get_columns("predict"))
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Parameters for skpro's own checks: fits of a second or so."""
+        del parameter_set
+        quick = {"training.max_iterations": 2}
+        return [{"method": method, "budget": "smoke", "settings": quick} for method in ("gpr", "sgp")]
+
+
+def _named(X: pd.DataFrame) -> pd.DataFrame:
+    """With texts as names, as scikit-learn wants them."""
+    return X.set_axis([str(name) for name in X.columns], axis=1)

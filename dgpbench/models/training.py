@@ -1,0 +1,134 @@
+"""Fitting a model to all rows of a table, and scoring such a fit on a part that was held out."""
+
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from dgpbench.datasets.own_csv import reading_of
+from dgpbench.datasets.scaling import Regression, Standardiser
+from dgpbench.datasets.table import Table
+from dgpbench.datasets.tasks import InterpolationSettings, make_split
+from dgpbench.methods.settings import DeepSettings
+from dgpbench.methods.sparse_settings import SparseSettings
+from dgpbench.models.model import CHOICES, Model
+from dgpbench.predictions import metrics, points
+from dgpbench.runs import fitting
+from dgpbench.runs.description import Description
+from dgpbench.runs.problem import check_sizes
+from dgpbench.runs.record import described_data
+from dgpbench.runs.resolve import Run
+from dgpbench.runs.run import seeds_of
+from dgpbench.system import provenance, tf_session
+from dgpbench.system.progress import progress
+from dgpbench.training.checkpoints import Checkpoints
+from dgpbench.training.early_stopping import hold_out
+from dgpbench.training.log import TrainingLog
+from dgpbench.training.settings import AdamSettings
+
+TRIED = 256  # training rows that a fit predicts at once, to see that its predictions are finite
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Scores of rows that a fit has not seen.
+
+    :param scores: by metric, in original units
+    """
+
+    num_train: int
+    num_test: int
+    scores: dict[str, float]
+
+
+def fit(
+    run: Run,
+    table: Table,
+    rows: np.ndarray | None = None,
+    *,
+    checkpoints: Checkpoints | None = None,
+    named: bool = True,
+) -> Model:
+    """A model of all rows of a table, or of some.
+
+    :param run: its method, settings, seed and threads; what it says of data, task and split plays no part
+    :param rows: numbers of the rows that train, all by default
+    :param checkpoints: where an interrupted fit goes on from
+    :param named: whether the columns' names are the user's
+    :raises Refused: where the method cannot be fitted to the table
+    :raises Diverged: where the fit diverges
+    """
+    rows = np.arange(table.num_rows) if rows is None else rows
+    X, encoder = table.encoded(rows)
+    scaler = Standardiser.fit(X[rows], table.y[rows], encoder.feature_names)
+    train = scaler.transform(X[rows], table.y[rows])
+    run = with_fewer_inducing_points(run, train)
+    check_sizes(run, len(train.X), train.X.shape[1], 0)
+    tf_session.start(run.limits.num_threads, run.precision)
+    seeds = seeds_of(run, table)
+    log = TrainingLog(run.training.max_seconds, checkpoints=checkpoints or Checkpoints())
+    tried = fitting.as_precision(train, run.precision).X[:TRIED]
+    title = f"{run.card.name} on {table.name}"
+    with (
+        tf_session.releasing_graphs(),
+        progress(title, objective=run.card.objective, shown=run.limits.progress) as log.report,
+    ):
+        done = fitting.fit(run, train, seeds, log, lambda predictor: predictor.predict(tried, seeds.prediction))
+        arrays, notes = done.predictor.parameters(), [done.predictor.diagnostics, *log.retries]
+    log.checkpoints.clear()
+    description = Description(
+        family=run.card.family,
+        settings=done.settings,
+        num_threads=run.limits.num_threads,
+        seed=seeds.prediction,
+        target=table.target_name,
+        reading=reading_of(run.dataset),
+        encoder=encoder,
+        scaler=scaler,
+    )
+    about = _about(run, described_data(table, encoder, scaler), log, notes)
+    return Model(description, arrays, about | {"num_train": len(rows), "named": named})
+
+
+def held_out_scores(run: Run, table: Table, share: float, checkpoints: Checkpoints | None = None) -> HeldOut:
+    """Scores on a random share of the rows of a fit to the others.
+
+    :param share: of the rows that are held out, between 0 and 1
+    """
+    task = InterpolationSettings("interpolation", train_fraction=1 - share)
+    split = make_split(table, task, run.split, run.dataset)
+    model = fit(run, table, split.train, checkpoints=checkpoints)
+    X, _ = table.encoded(split.train)
+    rows = points.rows_of(model.predict(X[split.test]), table.y[split.test][:, None])
+    scores = metrics.scores(rows)
+    return HeldOut(len(split.train), len(split.test), scores)
+
+
+def with_fewer_inducing_points(run: Run, train: Regression) -> Run:
+    """With no more inducing points than rows that are fitted to, unless their number was the user's own wish."""
+    if not isinstance(run.method, DeepSettings | SparseSettings) or "method.num_inducing" in run.changed:
+        return run
+    rows = train
+    if isinstance(run.training, AdamSettings):
+        rows, _ = hold_out(train, run.training.for_rows(len(train.X)), 0)
+    return replace(run, method=replace(run.method, num_inducing=min(run.method.num_inducing, len(rows.X))))
+
+
+def _about(run: Run, data: dict[str, Any], log: TrainingLog, notes: list[Any]) -> dict[str, Any]:
+    """Where a model comes from, for the record that is kept with it."""
+    who = asdict(run.identity)
+    return {
+        "choices": {key: who[key] for key in CHOICES},
+        "data": data,
+        "config": run.config,
+        "config_hash": run.config_hash,
+        "scores": {},
+        "iterations": log.trace[-1].iteration if log.trace else 0,
+        "seconds": log.seconds(),
+        "notes": notes,
+        "versions": provenance.versions(),
+        "git": provenance.git_state(),
+        "host": provenance.host(run.limits.num_threads),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

@@ -1,0 +1,48 @@
+"""The predictive distribution of each row as users of the Python interface meet it: one number of y a row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dgpbench.predictions.mixture import GaussianMixture
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveDistribution:
+    """p(y_n) = 1/S sum_s N(y_n; m_sn, v_sn) for each of N rows, in the original units of y, noise included.
+
+    :param mixture: its components, [S, N, 1]
+    """
+
+    mixture: GaussianMixture
+
+    @property
+    def mean(self) -> np.ndarray:
+        """E[y], [N], units of y."""
+        return self.mixture.mean[:, 0]
+
+    @property
+    def std(self) -> np.ndarray:
+        """Standard deviation of y, [N], units of y."""
+        return np.sqrt(self.mixture.variance[:, 0])
+
+    def log_prob(self, y: np.ndarray) -> np.ndarray:
+        """log p(y) for y [..., N] in original units, of the same shape, in nats."""
+        return self.mixture.log_density(_column(y))[..., 0]
+
+    def cdf(self, y: np.ndarray) -> np.ndarray:
+        """P(Y <= y) for y [..., N] in original units, of the same shape; at an observed y, its PIT."""
+        return self.mixture.cdf(_column(y))[..., 0]
+
+    def quantile(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
+        """The y at which the distribution function is q, [..., N] for q of shape [...], 0 < q < 1."""
+        return self.mixture.quantile(q)[..., 0]
+
+    def sample(self, num: int = 1, random_state: int | np.random.Generator | None = None) -> np.ndarray:
+        """Draws of each row by itself, [num, N], units of y."""
+        return self.mixture.sample(np.random.default_rng(random_state), num)[..., 0]
+
+
+def _column(y: np.ndarray) -> np.ndarray:
+    return np.asarray(y, dtype=np.float64)[..., None]

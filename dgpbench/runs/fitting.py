@@ -1,0 +1,61 @@
+"""A run's fit: what the method is told, and another attempt with more jitter where it diverges."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from dgpbench.datasets.scaling import Regression
+from dgpbench.errors import Diverged
+from dgpbench.methods.contract import FitSettings, Predictor, Seeds, fit_function
+from dgpbench.runs import start
+from dgpbench.runs.resolve import Run
+from dgpbench.training.log import TrainingLog
+
+MAX_RETRIES = 2  # of a fit that diverges, each with more jitter than the one before
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Fit(Generic[Found]):
+    """A fit that came to its end.
+
+    :param settings: what the method was told in the last attempt
+    :param found: what ``then`` made of the predictor
+    """
+
+    predictor: Predictor
+    settings: FitSettings
+    found: Found
+
+
+def fit(run: Run, train: Regression, seeds: Seeds, log: TrainingLog, then: Callable[[Predictor], Found]) -> Fit[Found]:
+    """Fit the run's method to standardised rows.
+
+    A fit that diverges begins again with more jitter, a few times, each on record.
+
+    :param then: a first use of the predictor, which counts as part of the fit: it may find that predictions diverge
+    :raises Diverged: as the last attempt did
+    """
+    train = as_precision(train, run.precision)
+    initial = None if run.init_from is None else start.parameters(run.init_from, run.limits.results_dir)
+    training, method = run.training.for_rows(len(train.X)), run.method.for_inputs(train.X.shape[1])
+    while True:
+        # The key holds the jitter: an attempt never goes on from the checkpoint of another.
+        log.checkpoints.key = replace(run, method=method).config_hash
+        try:
+            settings = FitSettings(method, training, run.prediction.num_samples, run.precision, initial)
+            predictor = fit_function(run.card.family)(train, settings, seeds, log)
+            return Fit(predictor, settings, then(predictor))
+        except Diverged as ended:
+            log.checkpoints.clear()
+            more = method.with_more_jitter()
+            if more is None or len(log.retries) == MAX_RETRIES:
+                raise
+            method = more
+            log.begin_again({"jitter": method.jitter, "after": str(ended)})
+
+
+def as_precision(data: Regression, precision: str) -> Regression:
+    """Rows in the type that a method computes with."""
+    kind = "float32" if precision == "float32" else "float64"  # mixed precision takes and gives float64
+    return Regression(data.X.astype(kind), data.Y.astype(kind))

@@ -1,0 +1,176 @@
+"""``DeepGPRegressor`` as users of scikit-learn meet it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dgpbench import DeepGPRegressor
+
+QUICK = {"training.max_iterations": 4}
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.uniform(-2, 2, size=(30, 2)), columns=["a", "b"], index=range(100, 130))
+Y = pd.Series(50 + 10 * np.sin(2 * X["a"]) + 5 * X["b"] + RNG.normal(size=30), name="price")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return DeepGPRegressor("gpr", budget="smoke", settings=QUICK).fit(X, Y)
+
+
+def test_quantiles_of_a_gaussian_are_its_mean_and_so_many_deviations(fitted):
+    mean, deviation = fitted.predict(X, return_std=True)
+    quantiles = fitted.predict_quantiles(X, [0.05, 0.5, 0.9])
+    np.testing.assert_allclose(quantiles, mean[:, None] + deviation[:, None] * norm.ppf([0.05, 0.5, 0.9]), rtol=1e-10)
+
+
+def test_the_predictive_distribution_is_in_the_units_of_y(fitted):
+    found, (mean, deviation) = fitted.predict_dist(X), fitted.predict(X, return_std=True)
+    y = Y.to_numpy() + 1.0
+    np.testing.assert_allclose(found.log_prob(y), norm.logpdf(y, mean, deviation), rtol=1e-10)
+    np.testing.assert_allclose(found.cdf(y), norm.cdf(y, mean, deviation), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(found.cdf(found.quantile(0.3)), 0.3, rtol=1e-10)
+    draws = found.sample(4000, random_state=1)
+    assert draws.shape == (4000, 30)
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=5 * deviation.max() / np.sqrt(4000))
+    np.testing.assert_allclose(draws.std(axis=0), deviation, rtol=0.1)
+
+
+def test_parts_give_what_the_whole_gives(fitted):
+    rows = X.to_numpy()
+    whole = fitted.model_.predict(rows)
+    parts = list(fitted.model_.in_chunks(rows, rows_at_once=7))
+    assert [part.means.shape[1] for part in parts] == [7, 7, 7, 7, 2]
+    np.testing.assert_allclose(np.concatenate([part.means for part in parts], axis=1), whole.means, rtol=1e-12)
+
+
+def test_frames_go_in_by_the_names_of_their_columns_and_come_out_where_asked_for(fitted):
+    as_frames = clone(fitted).set_output(transform="pandas")
+    as_frames.model_, as_frames.feature_names_in_ = fitted.model_, fitted.feature_names_in_
+    found = as_frames.predict_quantiles(X)
+    assert found.columns.tolist() == ["q0.05", "q0.5", "q0.95"]
+    assert found.index.equals(X.index)
+    assert as_frames.predict(X).name == "price"
+    np.testing.assert_array_equal(as_frames.predict(X).to_numpy(), fitted.predict(X))
+    with pytest.raises(ValueError, match="set_output takes transform='default' or 'pandas'"):
+        as_frames.set_output(transform="polars")
+
+
+def test_a_frame_that_lacks_a_column_or_holds_a_text_is_refused(fitted):
+    with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing"):
+        fitted.predict(X[["a"]])
+    with pytest.raises(ValueError, match=r"2 cells in column 'b' .*: red in row 1, nan in row 3"):
+        fitted.predict(X.astype(object).reset_index(drop=True).assign(b=["red", 1.0, np.nan, *range(27)]))
+
+
+def test_searches_and_pipelines_take_it():
+    small = make_pipeline(StandardScaler(), DeepGPRegressor("gpr", budget="smoke", settings=QUICK))
+    kernels = [{"method.kernel": kernel} | QUICK for kernel in ("squared_exponential", "matern12")]
+    search = GridSearchCV(small, {"deepgpregressor__settings": kernels}, cv=2).fit(X, Y)
+    assert search.best_score_ > 0.3
+    assert np.ptp(search.cv_results_["mean_test_score"]) > 0.001
+
+
+@pytest.mark.full
+def test_cross_validation_clones_it():
+    small = DeepGPRegressor("gpr", budget="smoke", settings=QUICK)
+    by_hand = clone(small).fit(X[15:], Y[15:]).score(X[:15], Y[:15])
+    np.testing.assert_allclose(cross_val_score(small, X, Y, cv=2)[0], by_hand, rtol=1e-10)
+
+
+def test_equal_seeds_give_equal_models_and_others_do_not():
+    def means(seed):
+        few = {"training.max_iterations": 2, "method.num_inducing": 4}
+        return DeepGPRegressor("sgpr", budget="smoke", settings=few, random_state=seed).fit(X, Y).predict(X)
+
+    first = means(0)
+    assert np.array_equal(first, means(0))
+    assert not np.array_equal(first, means(1))
+
+
+def test_a_small_table_gets_fewer_inducing_points_unless_their_number_is_a_wish():
+    few = DeepGPRegressor("sgpr", budget="smoke", settings={"training.max_iterations": 1}).fit(X[:9], Y[:9])
+    assert few.model_.description.settings.method.num_inducing == 9
+    with pytest.raises(ValueError, match=r"method.num_inducing=10 is more than the 9 training rows"):
+        DeepGPRegressor("sgpr", budget="smoke", settings={"method.num_inducing": 10}).fit(X[:9], Y[:9])
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"method": "starr"}, "there is no method 'starr'.*did you mean star"),
+        ({"budget": "tiny"}, "there is no budget 'tiny'"),
+        ({"settings": {"training.learning_rat": 0.1}}, "has no setting 'training.learning_rat'.*learning_rate"),
+        ({"settings": {"training.learning_rate": -1}}, "training.learning_rate takes a number above 0"),
+        ({"settings": {"dataset.path": "x.csv"}}, "settings has 'dataset.path', which .* no meaning for a fit"),
+        ({"settings": {"seed": 3}}, "settings has 'seed', which is a parameter of its own"),
+        ({"method": "gpr", "num_layers": 3}, "gpr has one layer"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_before_anything_starts(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        DeepGPRegressor(**{"budget": "smoke", **given}).fit(X, Y)
+
+
+def test_importing_the_package_imports_neither_tensorflow_nor_scikit_learn():
+    code = (
+        "import sys, dgpbench; assert 'DeepGPRegressor' in dir(dgpbench); "
+        "assert not {'tensorflow', 'sklearn', 'pandas', 'numpy'} & set(sys.modules); "
+        "dgpbench.DeepGPRegressor; assert not {'tensorflow', 'gpflow'} & set(sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr[-500:]
+
+
+def test_results_are_read_as_one_frame(tmp_path):
+    from one_record import directory_of, record_of
+
+    from dgpbench import load_results
+    from dgpbench.runs import store
+
+    store.write_run(directory_of(tmp_path), record_of())
+    frame = load_results(tmp_path)
+    assert frame.loc[0, "tll"] == -2.4
+    assert frame.loc[0, "status"] == "done"
+
+
+METHODS = ("gpr", "sgp", "mf", "star", "sghmc", "aepmcm")
+
+
+# The checks that a method cannot meet, each with its reason.
+UNMET = {
+    "gpr": {
+        "check_estimators_dtypes": "y is one of 20 rows' integer features, without noise: the likelihood has no "
+        "maximum, k(X, X) + s2 I becomes singular, and the fit says that it diverged",
+    },
+}
+
+
+@pytest.mark.full
+@parametrize_with_checks(
+    [DeepGPRegressor(method, budget="smoke") for method in METHODS],
+    expected_failed_checks=lambda estimator: UNMET.get(estimator.method, {}),
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_skpros_own_checks():
+    pytest.importorskip("skpro", reason="skpro is not installed: pip install '.[skpro]'")
+    from skpro.utils import check_estimator
+
+    from dgpbench.models.skpro import DeepGPProbaRegressor
+
+    outcomes = check_estimator(DeepGPProbaRegressor, raise_exceptions=False, verbose=False)
+    assert len(outcomes) > 20
+    assert {name: said for name, said in outcomes.items() if said != "PASSED"} == {}

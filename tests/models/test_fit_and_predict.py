@@ -1,0 +1,214 @@
+"""``dgpbench fit`` and ``dgpbench predict``: from a table to predictions of new rows."""
+
+import json
+
+import door
+import numpy as np
+import pandas as pd
+import pytest
+
+from dgpbench import load
+from dgpbench.models import model as models
+
+FEW = ("method=gpr", "budget=smoke", "training.max_iterations=4", "progress=false")
+
+
+def table(number: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(-2, 2, size=(2, number))
+    return pd.DataFrame({"a": a, "b": b, "price": 500 + 40 * np.sin(2 * a) + 9 * b + rng.normal(size=number)})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """houses.csv, test.csv without prices, and a model of the first."""
+    folder = tmp_path_factory.mktemp("own")
+    table(50).to_csv(folder / "houses.csv", index=False)
+    table(23, seed=1).drop(columns="price").to_csv(folder / "new.csv", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def said(folder):
+    """What ``fit`` prints."""
+    import contextlib
+    import io
+
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        assert fit(folder, "--output", str(folder / "model")) == 0
+    return text.getvalue()
+
+
+def fit(folder, *more):
+    return door.command(
+        "fit", "dataset=csv", f"dataset.path={folder / 'houses.csv'}", "dataset.target=price", *FEW, *more
+    )
+
+
+def predict(folder, output, *more, table="new.csv"):
+    return door.command("predict", str(folder / "model"), str(folder / table), "--output", str(output), *more)
+
+
+def test_fit_scores_a_held_out_part_and_then_trains_on_all_rows(said, folder):
+    assert "5 rows held out at random, predicted by a fit to the other 45" in said
+    assert "gpr (L = 1) fitted to all 50 rows" in said
+    facts = json.loads((folder / "model" / "model.json").read_text())
+    assert facts["about"]["num_train"] == 50
+    assert f"{facts['about']['scores']['rmse']:.4f}" in said
+    with np.load(folder / "model" / "parameters.npz") as arrays:
+        assert len(arrays["training_rows"]) == 50
+
+
+def test_without_a_holdout_nothing_is_scored(folder, tmp_path, capsys):
+    assert fit(folder, "--holdout", "0", "--output", str(tmp_path / "model")) == 0
+    assert "held out" not in capsys.readouterr().out
+
+
+def test_predictions_are_mean_deviation_and_quantiles_of_each_row(said, folder, tmp_path):
+    assert predict(folder, tmp_path / "out.csv", "--quantiles", "0.1,0.9") == 0
+    found = pd.read_csv(tmp_path / "out.csv", float_precision="round_trip")
+    assert found.columns.tolist() == ["mean", "standard_deviation", "q0.1", "q0.9"]
+    estimator, new = load(folder / "model"), pd.read_csv(folder / "new.csv", float_precision="round_trip")
+    mean, deviation = estimator.predict(new, return_std=True)
+    np.testing.assert_array_equal(found["mean"], mean)
+    np.testing.assert_array_equal(found["standard_deviation"], deviation)
+    np.testing.assert_allclose(found["q0.9"], mean + 1.2815515655446004 * deviation, rtol=1e-12)
+    truth = table(23, seed=1)["price"]
+    assert np.sqrt(np.mean((truth - mean) ** 2)) < 0.5 * truth.std()
+
+
+def test_columns_are_found_by_name_and_others_do_not_matter(said, folder, tmp_path):
+    new = pd.read_csv(folder / "new.csv", float_precision="round_trip")
+    new[["b", "a"]].assign(colour="red", price=0).to_csv(folder / "turned.csv", index=False, sep=";")
+    assert predict(folder, tmp_path / "one.csv") == predict(folder, tmp_path / "two.csv", table="turned.csv") == 0
+    assert (tmp_path / "one.csv").read_text() == (tmp_path / "two.csv").read_text()
+
+
+def test_parts_of_a_file_give_what_the_whole_gives(said, folder, tmp_path, monkeypatch):
+    assert predict(folder, tmp_path / "whole.csv") == 0
+    monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 6)
+    seen = []
+    inputs = models.Model.inputs
+    monkeypatch.setattr(
+        models.Model, "inputs", lambda self, frame, where: seen.append(len(frame)) or inputs(self, frame)
+    )
+    assert predict(folder, tmp_path / "parts.csv") == 0
+    assert seen == [6, 6, 6, 5]
+    whole, parts = (pd.read_csv(tmp_path / name) for name in ("whole.csv", "parts.csv"))
+    pd.testing.assert_frame_equal(whole, parts, rtol=1e-12)
+
+
+def test_without_an_output_the_table_goes_to_standard_output(said, folder, capsys):
+    assert door.command("predict", str(folder / "model"), str(folder / "new.csv"), "--quantiles", "0.5") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 24
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("A,b\n1,2\n", "wrong.csv lacks 1 of the 2 columns: 'a'; is 'A' meant to be 'a'?"),
+        ("a,b\n1,2\n3,\n4,red\n", "wrong.csv holds text in 1 cell (row 3 of 'b': 'red')"),
+        ("a,b\n", "holds no rows below its header"),
+        ("a,b\n1,2\n3,4,5,6\n", "is no table with a header row"),
+    ],
+)
+def test_new_rows_that_cannot_be_predicted_are_refused_and_leave_no_file(
+    text, sentence, said, folder, tmp_path, capsys
+):
+    (folder / "wrong.csv").write_text(text)
+    assert predict(folder, tmp_path / "out.csv", table="wrong.csv") == 2
+    assert sentence in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_row_of_a_gap_is_counted_through_the_whole_file(said, folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 3)
+    (folder / "gap.csv").write_text("a,b\n" + "1,2\n" * 7 + "1,\n")
+    assert predict(folder, tmp_path / "out.csv", table="gap.csv") == 2
+    assert "(row 8 of 'b')" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--holdout", "1"), "--holdout=1 cannot be used"),
+        (("task=folds",), "fit trains on all rows of one table and has no task"),
+        (("split=1",), "has no split"),
+        (("method=starr",), "did you mean star"),
+    ],
+)
+def test_a_fit_that_makes_no_sense_is_refused_before_anything_runs(arguments, sentence, folder, tmp_path, capsys):
+    assert fit(folder, *arguments, "--output", str(tmp_path / "model")) == 2
+    assert sentence in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_with_other_files_is_not_written_to(folder, tmp_path, capsys):
+    (tmp_path / "thesis.tex").write_text("")
+    assert fit(folder, "--output", str(tmp_path)) == 2
+    assert "holds other files" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["0.05,2", "half", "0"])
+def test_quantiles_are_probabilities(given, said, folder, tmp_path, capsys):
+    assert predict(folder, tmp_path / "out.csv", "--quantiles", given) == 2
+    assert f"--quantiles={given} cannot be used" in capsys.readouterr().err
+
+
+# Records, and a test file of the user's own
+
+
+@pytest.fixture(scope="module")
+def ran(folder):
+    """A run whose test rows are a file of their own."""
+    table(9, seed=2)[["price", "b", "a"]].to_csv(folder / "test.csv", index=False)
+    return door.run(folder / "results", *own(folder), *FEW[:3])
+
+
+def own(folder):
+    paths = (f"dataset.path={folder / 'houses.csv'}", f"dataset.test_path={folder / 'test.csv'}")
+    return ("dataset=csv", *paths, "dataset.target=price")
+
+
+def test_a_file_of_test_rows_is_the_split(ran):
+    assert (ran.record["data"]["n_train"], ran.record["data"]["n_test"]) == (50, 9)
+    np.testing.assert_array_equal(ran.points["y"], table(9, seed=2)["price"])
+    assert ran.record["identity"]["task"] == "fixed"
+
+
+def test_the_test_file_is_part_of_the_identity(ran, folder, tmp_path):
+    import hashlib
+
+    files = ran.record["data"]["files"]
+    assert [file["origin"] for file in files] == ["houses.csv", "test.csv"]
+    assert files[1]["sha256"] == hashlib.sha256((folder / "test.csv").read_bytes()).hexdigest()
+    before = door.identity(*own(folder), *FEW).directory
+    assert before in ran.directory.parents or ran.directory.match(f"*/{before}")
+    table(8, seed=3).to_csv(tmp_path / "test.csv", index=False)
+    changed = [text.replace(str(folder / "test.csv"), str(tmp_path / "test.csv")) for text in own(folder)]
+    assert door.identity(*changed, *FEW).directory.parts[2] != before.parts[2]
+
+
+def test_a_file_of_test_rows_beside_a_task_that_draws_its_own_is_refused(folder, capsys):
+    assert door.command("run", *own(folder), *FEW, "task=folds") == 2
+    assert "dataset.test_path names the test rows, and task=folds would draw its own" in capsys.readouterr().err
+
+
+def test_a_finished_run_predicts_new_rows_as_it_predicted_its_test_rows(ran, folder, tmp_path):
+    assert (
+        door.command("predict", str(ran.directory), str(folder / "test.csv"), "--output", str(tmp_path / "o.csv")) == 0
+    )
+    found = pd.read_csv(tmp_path / "o.csv")
+    np.testing.assert_allclose(found["mean"], ran.points["mean"], rtol=1e-12)
+    np.testing.assert_allclose(found["standard_deviation"] ** 2, ran.points["variance"], rtol=1e-10)
+
+
+def test_a_record_of_an_earlier_version_says_what_to_do(ran, tmp_path):
+    import shutil
+
+    shutil.copytree(ran.directory, tmp_path / "old")
+    record = json.loads((tmp_path / "old" / "record.json").read_text())
+    del record["model"]
+    (tmp_path / "old" / "record.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"recorded by an earlier dgpbench.*run it again"):
+        load(tmp_path / "old")
