@@ -30,6 +30,14 @@ def test_the_git_state_of_a_checkout_and_of_a_package_inside_another_repository(
     assert provenance.git_state(tmp_path / "dgpbench") is None
 
 
+def test_the_code_whose_commit_a_record_keeps_is_this_checkout():
+    checkout = Path(__file__).resolve().parents[1]
+    assert checkout == provenance.SOURCE
+    if (checkout / ".git").exists():
+        head = subprocess.run(["git", "-C", checkout, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+        assert provenance.git_state()["commit"] == head.stdout.strip()
+
+
 def test_versions_and_host_name_no_machine_and_no_user():
     stated = json.dumps([provenance.versions(), provenance.host(threads=1)], allow_nan=False)
     assert provenance.versions()["numpy"] == np.__version__

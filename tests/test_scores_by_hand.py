@@ -191,3 +191,9 @@ def test_direct_comparisons_are_of_the_same_rows_and_a_tie_is_no_win():
     assert metrics.mean_density_difference(a, b) == pytest.approx((0.25 + 0.0 - 2.0 + 0.5) / 4)
     with pytest.raises(ValueError, match="same test rows"):
         metrics.win_share(a, b.assign(y=[4.0, 3, 2, 9]))
+
+
+def test_the_interval_score_charges_targets_below_and_above_alike():
+    """Widths of 2; targets 1 below, inside and 3 above cost 20 times their distance."""
+    y, low, high = np.array([[-1.0], [0.5], [5.0]]), np.zeros([3, 1]), np.full([3, 1], 2.0)
+    assert metrics.interval_score_90(y, low, high) == pytest.approx(2 + 20 * (1 + 0 + 3) / 3)

@@ -71,7 +71,7 @@ def test_three_hundred_features_are_taken(method, tmp_path):
 @pytest.mark.parametrize("method", EACH)
 def test_two_training_rows_predict_a_value_near_theirs(method, tmp_path):
     scores = fitted(
-        tmp_path, method, np.array([[0.0], [1.0], [0.5]]), np.array([0.0, 1.0, 0.5]),
+        tmp_path, method, np.array([[1.0], [2.0], [1.5]]), np.array([0.0, 1.0, 0.5]),
         "task.train_fraction=0.67", "method.num_inducing=2",
     )  # fmt: skip
     # The test row's target is an end of the line, 0.75 from the mean of the two others.

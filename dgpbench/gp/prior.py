@@ -26,7 +26,6 @@ class Architecture:
     kernel: str = "squared_exponential"
     ard: bool = True
     lengthscale: float = 1.0
-    hidden_lengthscale: float | None = None  # in units of the root of the number of inputs; None for lengthscale
     kernel_variance: float = 1.0
     train_hidden_variance: bool = False
     white_noise: float | None = 1e-3
@@ -83,9 +82,7 @@ def build_prior(architecture: Architecture, X: np.ndarray, Z: np.ndarray) -> Dee
 
 def _build_layer(a: Architecture, Z: np.ndarray, num_gps: int, W: np.ndarray | None, last: bool) -> GPLayer:
     dim = Z.shape[1]
-    in_roots = None if last else a.hidden_lengthscale
-    lengthscale = a.lengthscale if in_roots is None else in_roots * np.sqrt(dim)
-    lengthscales = np.full(dim, lengthscale) if a.ard else lengthscale
+    lengthscales = np.full(dim, a.lengthscale) if a.ard else a.lengthscale
     kernel = KERNELS[a.kernel](variance=a.kernel_variance, lengthscales=lengthscales)
     gpflow.set_trainable(kernel.variance, last or a.train_hidden_variance)
     mean = gpflow.functions.Zero(num_gps) if W is None else gpflow.functions.Linear(W, np.zeros(num_gps))

@@ -28,7 +28,7 @@ from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, DeepPredictor,
 from dgpbench.methods.structured_settings import StructuredSettings
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
-from dgpbench.training.loops import adam, decayed, maximise
+from dgpbench.training.loops import AdamOfTwoRates, adam, decayed, maximise
 from dgpbench.training.minibatches import base_seed, stateless_normals
 from dgpbench.training.natural_gradient import NaturalGradientAdam
 from dgpbench.training.settings import AdamSettings, NaturalGradientSettings
@@ -129,6 +129,9 @@ def build_optimiser(training: AdamSettings, q: BlockGaussian):
     """Adam for everything, or natural gradients on q with Adam on the rest (docs/methods.md, "Natural gradients")."""
     if isinstance(training, NaturalGradientSettings):
         return NaturalGradientAdam(q, adam(training), decayed(training.natgrad_gamma, training))
+    if training.covariance_rate != 1.0:
+        factors = [factor.unconstrained_variable for factor in (*q.diagonal, *q.couplings)]
+        return AdamOfTwoRates(adam(training), adam(training, training.covariance_rate), factors)
     return adam(training)
 
 

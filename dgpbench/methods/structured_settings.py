@@ -27,11 +27,6 @@ class StructuredSettings(MeanMapSettings):
         words=("prior", "sgpr"),
         default="prior",
     )
-    hidden_lengthscale: float | None = setting(
-        "lengthscale of hidden layers at the start, in units of sqrt(number of inputs); null: method.lengthscale",
-        above=0,
-        default=None,
-    )
     blocks: list | None = setting("couplings of method.structure=custom")
     blocks_file: str | None = setting("YAML file with the couplings of method.structure=custom")
 

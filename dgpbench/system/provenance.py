@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("tensorflow", "tensorflow-probability", "gpflow", "numpy", "scipy", "hydra-core")
-SOURCE = Path(__file__).resolve().parents[1]
+SOURCE = Path(__file__).resolve().parents[2]
 
 
 @cache  # the state when the code was imported, not when a later run of a sweep asks

@@ -19,9 +19,42 @@ from dgpbench.training.settings import AdamSettings, SamplerSettings
 Objective = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
-def adam(training: AdamSettings | SamplerSettings):
-    """TensorFlow's Adam with the fused update and the epsilon of the published runs."""
-    return tf_keras.optimizers.legacy.Adam(decayed(training.learning_rate, training), epsilon=1e-8)
+def adam(training: AdamSettings | SamplerSettings, share: float = 1.0):
+    """TensorFlow's Adam with the fused update and the epsilon of the published runs.
+
+    :param share: of the learning rate
+    """
+    return tf_keras.optimizers.legacy.Adam(decayed(share * training.learning_rate, training), epsilon=1e-8)
+
+
+class AdamOfTwoRates:
+    """An optimiser for ``maximise``: Adam with one learning rate for some variables and another for the rest.
+
+    :param apart: the variables of ``second``
+    """
+
+    def __init__(self, first, second, apart: Sequence[tf.Variable]):
+        self.first, self.second = first, second
+        self._apart = {id(variable) for variable in apart}
+
+    def build(self, variables: Sequence[tf.Variable]) -> None:
+        """Create slots and counters before the graph is traced."""
+        for adam, own in self._split(variables, lambda variable: variable):
+            adam._create_all_weights(own)
+
+    def variables(self) -> list:
+        """What a checkpoint must hold besides the model."""
+        return [*self.first.variables(), *self.second.variables()]
+
+    def apply_gradients(self, pairs) -> None:
+        """One step of both."""
+        for adam, own in self._split(list(pairs), lambda pair: pair[1]):
+            adam.apply_gradients(own)
+
+    def _split(self, values: Sequence, variable_of: Callable):
+        apart = [id(variable_of(value)) in self._apart for value in values]
+        yield self.first, [value for value, other in zip(values, apart, strict=True) if not other]
+        yield self.second, [value for value, other in zip(values, apart, strict=True) if other]
 
 
 def decayed(start: float, training: AdamSettings | SamplerSettings):

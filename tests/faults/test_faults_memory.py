@@ -17,8 +17,8 @@ WEIGHING = """
 import psutil
 from dgpbench.runs import run
 execute = run.execute
-def weighed(run):
-    outcome = execute(run)
+def weighed(*given):
+    outcome = execute(*given)
     print("weighs", psutil.Process().memory_info().rss)
     return outcome
 run.execute = weighed

@@ -1,4 +1,4 @@
-"""Starting values of budget=laptop: the output layer at a sparse GP fitted to what it sees, longer lengthscales."""
+"""Where q starts with ``method.output_start=sgpr``: the output layer at a sparse GP fitted to what it sees."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -75,16 +75,6 @@ def test_an_output_layer_is_fitted_to_what_it_sees_through_the_others():
     precision = np.eye(M) + a.T @ a / s2
     np.testing.assert_allclose(np.linalg.inv(C @ C.T), precision, rtol=0.1)
     np.testing.assert_allclose(m, np.linalg.solve(precision, a.T @ Y / s2), rtol=0.1)
-
-
-def test_hidden_lengthscales_are_in_units_of_the_root_of_the_inputs():
-    settings = ("method.num_layers=3", "method.width=4", "method.hidden_lengthscale=3", "method.lengthscale=1.5")
-    fitted = door.fit(X, Y, *STILL, "method=mf", f"method.num_inducing={M}", *settings)
-    layers, _ = by_hand.layers_of(fitted.parameters)
-    starts = [layer.lengthscales for layer in layers]
-    np.testing.assert_allclose(starts[0], 3 * np.sqrt([D] * D))
-    np.testing.assert_allclose(starts[1], 3 * np.sqrt([4] * 4))
-    np.testing.assert_allclose(starts[2], 1.5)
 
 
 @pytest.mark.parametrize("setting", ["method.whiten=false", "method.mean_function=zero"])

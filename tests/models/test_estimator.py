@@ -67,7 +67,7 @@ def test_frames_go_in_by_the_names_of_their_columns_and_come_out_where_asked_for
 def test_a_frame_that_lacks_a_column_or_holds_a_text_is_refused(fitted):
     with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing"):
         fitted.predict(X[["a"]])
-    with pytest.raises(ValueError, match=r"2 cells in column 'b' .*: red in row 1, nan in row 3"):
+    with pytest.raises(ValueError, match=r"holds text in 1 cell \(row 1 of 'b': 'red'\)"):
         fitted.predict(X.astype(object).reset_index(drop=True).assign(b=["red", 1.0, np.nan, *range(27)]))
 
 

@@ -118,6 +118,20 @@ def test_the_learning_rate_ends_with_the_final_decay():
     np.testing.assert_allclose(fitted.parameters[".q.means[0]"][0], np.sign(gradient) * rates.sum(), rtol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["sgp", "star"])
+def test_factors_of_covariances_have_a_learning_rate_of_their_own(method):
+    """Adam's first step moves each parameter that has a gradient by its learning rate."""
+    X = inputs(30)
+    once = ("training.max_iterations=1", "training.covariance_rate=0.25", "method.hidden_scale=0.3")
+    moved, still = (fit(X, X[:, 0], *once, rate, method=method) for rate in ("training.learning_rate=1e-4", FROZEN))
+    steps = {name: np.abs(moved.parameters[name] - start).max() for name, start in still.parameters.items()}
+    for kind in (".diagonal", ".couplings") if method == "star" else (".diagonal",):
+        taken = [step for name, step in steps.items() if kind in name and step > 0]  # some have no gradient yet
+        assert taken
+        np.testing.assert_allclose(taken, 0.25e-4, rtol=1e-3)
+    assert steps[".q.means[0]" if method == "sgp" else ".q.means[2]"] == pytest.approx(1e-4, rel=1e-3)
+
+
 @pytest.mark.parametrize(("rows", "paths"), [(25, 3), (60, 1), (100, 1)])
 def test_paths_fill_a_minibatch_that_the_rows_do_not(rows, paths):
     """R = ceil(B / N): the bound of a batch is the mean over that many paths."""

@@ -1,0 +1,76 @@
+"""Models of tables with categories, gaps and decimal commas: new rows are read, and encoded, as training rows were."""
+
+import json
+
+import door
+import numpy as np
+import pandas as pd
+import pytest
+
+from dgpbench import load
+
+FEW = ("method=gpr", "budget=smoke", "training.max_iterations=4", "progress=false")
+READ = ("dataset.decimal=comma", "dataset.categorical=auto", "dataset.missing=impute")
+
+
+def table(number: int, seed: int, colours: list[str]) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    size, colour = rng.uniform(-2, 2, number), np.resize(colours, number)
+    price = 3 * size + 2.5 * (colour == "red") + 0.1 * rng.normal(size=number)
+    size[1] = np.nan
+    return pd.DataFrame({"size": size, "colour": colour, "price": price})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Training rows of red and blue, and test rows of which every third is green."""
+    folder = tmp_path_factory.mktemp("own")
+    german = {"index": False, "sep": ";", "decimal": ","}
+    table(40, 0, ["red", "blue"]).to_csv(folder / "train.csv", **german)
+    table(12, 1, ["red", "blue", "green"]).to_csv(folder / "test.csv", **german)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ran(folder):
+    """A run whose test rows are a file of their own."""
+    return door.run(folder / "results", *own(folder), f"dataset.test_path={folder / 'test.csv'}", *FEW[:3])
+
+
+def own(folder):
+    return ("dataset=csv", f"dataset.path={folder / 'train.csv'}", "dataset.target=price", *READ)
+
+
+def test_columns_of_a_test_file_are_encoded_by_the_training_rows_alone(ran):
+    assert (ran.record["data"]["n_train"], ran.record["data"]["n_test"]) == (40, 12)
+    size, colour = ran.record["data"]["columns"]
+    assert colour["categories"] == ["blue", "red"]
+    assert (size["gaps"], size["fill"]) == (1, np.nanmedian(table(40, 0, ["red", "blue"])["size"]))
+
+
+def test_new_rows_of_a_run_are_read_and_encoded_as_its_test_rows_were(ran, folder, tmp_path):
+    arguments = (str(folder / "test.csv"), "--output", str(tmp_path / "out.csv"))
+    assert door.command("predict", str(ran.directory), *arguments) == 0
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["mean"], ran.points["mean"], rtol=1e-12)
+
+
+def test_a_saved_model_says_what_its_columns_became_and_takes_frames_alone(folder, tmp_path, capsys):
+    assert door.command("fit", *own(folder), *FEW, "--holdout", "0", "--output", str(tmp_path / "model")) == 0
+    assert "colour=red" in json.dumps(json.loads((tmp_path / "model" / "model.json").read_text()))
+    assert "colour" in capsys.readouterr().out
+    model, new = load(tmp_path / "model"), table(6, 2, ["red", "blue"]).drop(columns="price")
+    assert np.isfinite(model.predict(new)).all()
+    with pytest.raises(ValueError, match="give a frame"):
+        model.predict(np.zeros((3, 2)))
+
+
+def test_a_word_among_the_numbers_of_a_test_file_is_refused_with_its_row(folder, tmp_path, capsys):
+    (tmp_path / "test.csv").write_text("price;size;colour\n1,5;2;red\n1,5;tall;red\n")
+    assert door.command("run", *own(folder), *FEW, f"dataset.test_path={tmp_path / 'test.csv'}") == 2
+    assert f"{tmp_path / 'test.csv'} holds text in 1 cell (row 2 of 'size': 'tall')" in capsys.readouterr().err
+
+
+def test_a_test_file_without_rows_is_refused(folder, tmp_path, capsys):
+    (tmp_path / "test.csv").write_text("price;size;colour\n")
+    assert door.command("run", *own(folder), *FEW, f"dataset.test_path={tmp_path / 'test.csv'}") == 2
+    assert "there is nothing to test on" in capsys.readouterr().err
