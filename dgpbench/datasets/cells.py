@@ -1,7 +1,7 @@
 """Raw cells as typed columns, and one sentence for those that cannot be: how many, and where the first three are."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +22,14 @@ def typed(
     date_format: str | None = None,
     where: str = "the table",
     otherwise: str | None = None,
+    *,
+    trained: bool = False,
 ) -> "pd.DataFrame":
     """Columns of numbers, flags and dates as float64, NaN for a gap; of categories as texts, None for a gap.
 
     :param kinds: the kind of each column that is taken: ``number``, ``flag``, ``date`` or ``category``
     :param otherwise: the advice for text that no setting makes numbers of
+    :param trained: whether a fitted model says how cells are read, so that no setting can change it
     :raises Refused: for cells that are not of their column's kind, or infinite
     """
     import pandas as pd
@@ -35,6 +38,8 @@ def typed(
     wrong = {name: frame[name].notna() & columns[name].isna() for name in columns}
     if count := sum(int(each.sum()) for each in wrong.values()):
         advice = _advice(frame, {name: each for name, each in wrong.items() if each.any()}, kinds, otherwise)
+        if trained:
+            advice = replace(advice, sentence="cells are read as in training: correct them, or leave their rows out")
         raise Refused(f"{where} holds {advice.what} in {places(frame, wrong, count)}: {advice.sentence}")
     endless = {name: np.isinf(columns[name]) for name, kind in kinds.items() if kind != "category"}
     if count := sum(int(each.sum()) for each in endless.values()):
@@ -44,15 +49,23 @@ def typed(
     return pd.DataFrame(columns, index=frame.index)
 
 
-def check_gaps(typed_frame: "pd.DataFrame", where: str = "the table") -> None:
-    """Refuse cells without a value."""
+def check_gaps(typed_frame: "pd.DataFrame", where: str = "the table", *, trained: bool = False) -> None:
+    """Refuse cells without a value.
+
+    :param trained: whether a fitted model refuses them, whose training rows had none
+    """
     gaps = {name: typed_frame[name].isna() for name in typed_frame}
     if count := sum(int(each.sum()) for each in gaps.values()):
         rows = int(typed_frame.isna().any(axis=1).sum())
+        advice = (
+            "the model was not trained to fill gaps in: give them values, or leave out"
+            if trained
+            else "dataset.missing=impute fills features in with the training rows' median, "
+            "dataset.missing=drop leaves out"
+        )
         raise Refused(
             f"{where} has no value (NaN) in {places(typed_frame, gaps, count, bare=True)}: "
-            "dataset.missing=impute fills features in with the training rows' median, dataset.missing=drop leaves out "
-            f"the {rows:,} row{'s' * (rows != 1)} concerned"
+            f"{advice} the {rows:,} row{'s' * (rows != 1)} concerned"
         )
 
 

@@ -90,9 +90,9 @@ class ColumnEncoder:
         """
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         check_names(self.names, list(frame.columns), where)
-        rows = typed(frame, self.schema.kinds, self.schema.date_format, where)
+        rows = typed(frame, self.schema.kinds, self.schema.date_format, where, trained=True)
         if self.schema.missing != "impute":
-            check_gaps(rows, where)
+            check_gaps(rows, where, trained=True)
         categories = [column.name for column in self.columns if column.kind == "category"]
         rows[categories] = rows[categories].fillna(MISSING)
         return np.ascontiguousarray(self._transformer().transform(rows), dtype=np.float64)

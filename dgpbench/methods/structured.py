@@ -59,7 +59,7 @@ def fit(
         seeds.batches,
         log,
         predict=predictor.predict,
-        optimiser=build_optimiser(training, model.q),
+        optimiser=build_optimiser(settings, model.q),
         validation=validation(monitor, held_out, training, seeds.holdout),
     )
     return predictor
@@ -125,13 +125,14 @@ def build_structure(method: StructuredSettings) -> Structure:
     return STRUCTURES[method.structure](method.widths())
 
 
-def build_optimiser(training: AdamSettings, q: BlockGaussian):
+def build_optimiser(settings: FitSettings[StructuredSettings, AdamSettings], q: BlockGaussian):
     """Adam for everything, or natural gradients on q with Adam on the rest (docs/methods.md, "Natural gradients")."""
+    training, share = settings.training, settings.method.covariance_rate
     if isinstance(training, NaturalGradientSettings):
         return NaturalGradientAdam(q, adam(training), decayed(training.natgrad_gamma, training))
-    if training.covariance_rate != 1.0:
+    if share != 1.0:
         factors = [factor.unconstrained_variable for factor in (*q.diagonal, *q.couplings)]
-        return AdamOfTwoRates(adam(training), adam(training, training.covariance_rate), factors)
+        return AdamOfTwoRates(adam(training), adam(training, share), factors)
     return adam(training)
 
 

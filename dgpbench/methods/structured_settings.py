@@ -27,6 +27,9 @@ class StructuredSettings(MeanMapSettings):
         words=("prior", "sgpr"),
         default="prior",
     )
+    covariance_rate: float = setting(
+        "Adam's learning rate of C, as a share of training.learning_rate", above=0, default=1.0
+    )
     blocks: list | None = setting("couplings of method.structure=custom")
     blocks_file: str | None = setting("YAML file with the couplings of method.structure=custom")
 

@@ -82,7 +82,7 @@ def _notes(made: Comparison) -> list[str]:
         kinds = "Published spreads: variances v over n repetitions, so the standard error is sqrt(v / n)"
     notes.append(f"{kinds}; one printed as zero counts as half a unit of the last digit.")
     if made.item.budget != "paper":
-        notes.append(f"Ours is budget {made.item.budget}: no agreement with the published numbers is to be expected.")
+        notes.append(f"Ours is budget={made.item.budget}; the published runs are of budget=paper.")
     return notes + about(made.item, made.cells)
 
 

@@ -38,9 +38,6 @@ class AdamSettings:
         "R, paths of each row in training; null: as many as bring a minibatch to batch_size paths", low=1
     )
     learning_rate: float = setting("Adam's learning rate at the start", above=0)
-    covariance_rate: float = setting(
-        "learning rate of C, the factor of q's covariance, as a share of learning_rate", above=0, default=1.0
-    )
     decay_rate: float = setting("factor of the learning rate at each decay", above=0, high=1)
     decay_steps: int = setting("iterations between two decays of the learning rate", low=1)
     final_decay: float = setting("factor of the learning rate in the last iterations", above=0, high=1, default=1.0)

@@ -95,7 +95,7 @@ def test_another_budget_is_never_compared_as_if_it_were_the_papers(results):
     write_toy(results, {"tll": -2.43}, budget="smoke")
     given = ["dataset=boston", "method=star", "method.num_layers=3", "split=0", f"results_dir={results}"]
     assert comparison("lindinger2020_table1", given).cells["count"].tolist() == [0]
-    assert "no agreement with the published numbers" in render(
+    assert "Ours is budget=smoke; the published runs are of budget=paper" in render(
         comparison("lindinger2020_table1", [*given, "budget=smoke"]), "md"
     )
 

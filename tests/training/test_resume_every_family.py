@@ -41,7 +41,7 @@ FAMILIES = [
         pytest.param(*each, id=name, marks=pytest.mark.full)
         for name, each in {
             "mf": ("mf", BY_ADAM, (10, 50)),
-            "mf-two-rates": ("mf", (*BY_ADAM, "training.covariance_rate=0.25"), (30,)),
+            "mf-two-rates": ("mf", (*BY_ADAM, "method.covariance_rate=0.25"), (30,)),
             "fc-natural": ("fc", NATURAL, (30,)),
             "fc_mc": ("fc_mc", BY_ADAM, (30,)),
             "star-stopping": ("star", STOPPING, (30, 280)),

@@ -122,7 +122,7 @@ def test_the_learning_rate_ends_with_the_final_decay():
 def test_factors_of_covariances_have_a_learning_rate_of_their_own(method):
     """Adam's first step moves each parameter that has a gradient by its learning rate."""
     X = inputs(30)
-    once = ("training.max_iterations=1", "training.covariance_rate=0.25", "method.hidden_scale=0.3")
+    once = ("training.max_iterations=1", "method.covariance_rate=0.25", "method.hidden_scale=0.3")
     moved, still = (fit(X, X[:, 0], *once, rate, method=method) for rate in ("training.learning_rate=1e-4", FROZEN))
     steps = {name: np.abs(moved.parameters[name] - start).max() for name, start in still.parameters.items()}
     for kind in (".diagonal", ".couplings") if method == "star" else (".diagonal",):
