@@ -11,14 +11,21 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 $(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v <= (3, 13) else "dgpbench runs with Python 3.11, 3.12 or 3.13, and $(PYTHON) is %d.%d: name one of them, make $(MAKECMDGOALS) PYTHON=python3.12" % v)'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+# Python 3.13 has NumPy 2 alone, which GPflow's metadata refuses and its code takes: there, a lock of everything.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+install = @if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 13))'; \
+	then $(PIP) --no-deps --require-hashes --requirement constraints-3.13.txt && $(PIP) --no-deps --editable .; \
+	else $(PIP) --constraint constraints.txt --editable '$(1)'; fi
+
+$(VENV)/.installed: pyproject.toml constraints.txt constraints-3.13.txt | $(BIN)/python
+	$(call install,.)
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+$(VENV)/.installed-dev: pyproject.toml constraints.txt constraints-3.13.txt | $(BIN)/python
+	$(call install,.[dev])
 	@touch $@ $(VENV)/.installed
 
 run: $(VENV)/.installed ## train STAR on boston in minutes; ARGS='dataset=... method=... split=1' changes the run
@@ -53,8 +60,11 @@ lint: $(VENV)/.installed-dev ## check style and types
 	$(BIN)/ruff format --check dgpbench tests scripts
 	$(BIN)/mypy
 
-lock: $(VENV)/.installed-dev ## write the versions in use to constraints.txt
+lock: $(VENV)/.installed-dev ## write the versions in use to constraints.txt, and the newest for Python 3.13 to its own lock
 	$(BIN)/python -m pip freeze --exclude-editable --exclude dgpbench > constraints.txt
+	printf 'gpflow==2.11.2\n' > $(VENV)/gpflow.in && printf 'numpy>=2.1,<3\n' > $(VENV)/numpy.in
+	$(PIP) uv && $(BIN)/uv pip compile pyproject.toml $(VENV)/gpflow.in --extra dev --override $(VENV)/numpy.in \
+		--universal --python-version 3.13 --generate-hashes --no-annotate --no-header --output-file constraints-3.13.txt
 
 clean: ## remove the environment and build products; records stay
 	rm -rf $(VENV) build dist *.egg-info

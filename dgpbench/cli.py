@@ -217,6 +217,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refused as refusal:
         print(f"dgpbench: {refusal}", file=sys.stderr)
         return 2
+    except ModuleNotFoundError as missing:
+        if (missing.name or "dgpbench").startswith("dgpbench"):
+            raise
+        print(f"dgpbench: the package {missing.name} is not installed; README.md, Install, says how", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as interrupt:
         print("dgpbench: interrupted; the same command goes on where it stopped", file=sys.stderr)
         return interrupts.EXIT_CODES[interrupt.args[0] if interrupt.args else "SIGINT"]

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import door
 import pytest
 
 from dgpbench.cli import main
@@ -103,6 +104,16 @@ def test_a_checkpoint_of_other_settings_is_passed_over(tmp_path):
     Checkpoints(tmp_path, "one").save(10, [variable], {"trace": [], "training_seconds": 0.0})
     assert Checkpoints(tmp_path, "one").restore([variable]) is not None
     assert Checkpoints(tmp_path, "other").restore([variable]) is None
+
+
+def test_a_finished_run_keeps_no_checkpoint_that_a_kill_left_beside_its_record(tmp_path, monkeypatch):
+    door.without_training(monkeypatch)
+    plain = ("method=gpr", "dataset=diabetes", "budget=smoke")
+    left = door.run(tmp_path, *plain).directory / "checkpoint"
+    left.mkdir()
+    (left / "step-000000060.npz").touch()
+    door.run(tmp_path, *plain)
+    assert not left.exists()
 
 
 def test_a_signal_waits_for_the_end_of_a_deferred_block_and_is_then_raised():

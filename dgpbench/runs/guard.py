@@ -27,7 +27,7 @@ def guarded(run: Run, problem: Problem, forecast: Forecast, carry_out: Callable[
     log = TrainingLog(
         run.training.max_seconds,
         run.limits.seconds,
-        checkpoints=Checkpoints(run.directory / "checkpoint", every_seconds=interval()),
+        checkpoints=checkpoints_of(run),
         forecast=forecast,
     )
     started = datetime.now(UTC)
@@ -53,3 +53,8 @@ def guarded(run: Run, problem: Problem, forecast: Forecast, carry_out: Callable[
         ending = Ending("done")
     written = write(result, ending)
     return Outcome(ending.status, str(run.directory), summary.of_run(written, run.directory))
+
+
+def checkpoints_of(run: Run) -> Checkpoints:
+    """Where a run keeps what it goes on from."""
+    return Checkpoints(run.directory / "checkpoint", every_seconds=interval())

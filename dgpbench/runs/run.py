@@ -18,7 +18,7 @@ from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.runs import archive, fitting, on_the_way, store, summary
 from dgpbench.runs.description import Description
 from dgpbench.runs.effects import partial_dependence
-from dgpbench.runs.guard import guarded
+from dgpbench.runs.guard import checkpoints_of, guarded
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.predictive_grid import predictive_grid, rows_of_one_feature
 from dgpbench.runs.problem import Problem, prepare
@@ -143,5 +143,7 @@ def skipped_outcome(run: Run) -> Outcome | None:
             "move it away, or choose another results_dir="
         )
     here = line.source == str(run.directory)
+    if here:
+        checkpoints_of(run).clear()  # left by a kill just after the record was written
     where = f"{run.directory} is done already" if here else f"skipped: its record is in {line.source}"
     return Outcome("skipped", str(run.directory), f"{where}, so nothing was run")
