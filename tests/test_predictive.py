@@ -77,6 +77,14 @@ def test_the_quantile_of_a_cdf_is_the_point_it_came_from():
     np.testing.assert_allclose(found, Y, atol=1e-10)
 
 
+@pytest.mark.parametrize(("means", "deviations"), [([0, 0], [1, 1000]), ([-5, 5], [1, 1]), ([0, 0, 10], [1, 1, 0.1])])
+@pytest.mark.parametrize("p", [0.25, 0.45, 0.6])
+def test_a_quantile_is_found_where_the_density_is_nearly_flat_between_modes(means, deviations, p):
+    means, variances = np.reshape(means, (-1, 1, 1)), np.reshape(np.square(deviations), (-1, 1, 1))
+    mixture = GaussianMixture(means.astype(float), variances.astype(float))
+    np.testing.assert_allclose(mixture.cdf(mixture.quantile(p)), p, rtol=1e-10)
+
+
 @pytest.mark.parametrize("means", [[0.0, 0.0], [-3.0, 3.0], [1e-300, -1e-300]])
 def test_a_quantile_at_or_near_zero_is_found(means):
     mixture = GaussianMixture(np.reshape(means, (2, 1, 1)), np.ones((2, 1, 1)))

@@ -96,6 +96,20 @@ def _table(files: Sequence[Rows], schema: Schema, target: str) -> Table:
     return replace(_of_rows(files, schema, target), name=name, fixed_train_rows=tables[0].num_rows)
 
 
+def of_frame(frame: "pd.DataFrame", y: np.ndarray, target: str, settings: TableSettings) -> Table:
+    """Features [N, K] and targets y [N] in memory as a table; ``settings`` say what becomes of text, dates and gaps.
+
+    :raises Refused: for cells that the settings do not make numbers of
+    """
+    schema = _schema(frame, settings)
+    columns = typed(frame, schema.kinds, schema.date_format)
+    if schema.missing == "refuse":
+        check_gaps(columns)
+    kept = columns.notna().all(axis=1).to_numpy() if schema.missing == "drop" else np.full(len(y), True)
+    whole = [each[kept].reset_index(drop=True) for each in (frame, columns)]
+    return replace(_of_columns(*whole, y[kept], schema, target), name="table", num_left_out=int((~kept).sum()))
+
+
 def settings_of(spec: Mapping[str, Any]) -> TableSettings:
     """The settings in a data set's configuration."""
     return build(TableSettings, "dataset", {key: spec[key] for key in declared(TableSettings) if key in spec})
@@ -131,15 +145,20 @@ def _columns(frame: "pd.DataFrame", schema: Schema, target: str, path: Path) -> 
 
 def _of_rows(files: Sequence[Rows], schema: Schema, target: str) -> Table:
     """Numbers without a gap as they are; anything else as it was read, for an encoder of the training rows."""
-    raw = RawColumns(_stacked([each.frame for each in files]), schema)
     columns = _stacked([each.columns for each in files])
-    names, left_out = tuple(raw.frame.columns), sum(each.num_left_out for each in files)
+    table = _of_columns(_stacked([each.frame for each in files]), columns, columns[target].to_numpy(), schema, target)
     sources = tuple(SourceFile(each.path.name, str(each.path.absolute()), sha256_of(each.path)) for each in files)
-    features, y = columns[list(names)], columns[target].to_numpy()
+    return replace(table, sources=sources, num_left_out=sum(each.num_left_out for each in files))
+
+
+def _of_columns(frame: "pd.DataFrame", columns: "pd.DataFrame", y: np.ndarray, schema: Schema, target: str) -> Table:
+    """A table of features as they were read and as their kinds have them."""
+    raw, names = RawColumns(frame, schema), tuple(frame.columns)
+    features = columns[list(names)]
     if set(schema.kinds.values()) == {"number"} and features.notna().all(axis=None):
         ready = replace(raw, plain=True) if schema.missing == "impute" else None  # for gaps in rows to come
-        return Table("", features.to_numpy(), y, names, target, sources, "own", ready, left_out)
-    return Table("", np.full(features.shape, np.nan), y, names, target, sources, "own", raw, left_out)
+        return Table("", features.to_numpy(), y, names, target, verified="own", raw=ready)
+    return Table("", np.full(features.shape, np.nan), y, names, target, verified="own", raw=raw)
 
 
 def _stacked(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":

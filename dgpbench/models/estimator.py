@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +13,9 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from dgpbench.config import groups
 from dgpbench.config.canonical import plain
-from dgpbench.datasets.columns import ColumnEncoder
+from dgpbench.datasets.own_csv import of_frame, settings_of
 from dgpbench.datasets.table import Table
+from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.errors import Diverged, Refused
 from dgpbench.models import directory, training
 from dgpbench.models.model import Model
@@ -27,6 +29,7 @@ OUTPUTS = ("default", "pandas")
 # Keys of the command line that are parameters of their own here, or are about what a fit to given rows has not.
 PARAMETERS = ("method", "protocol", "budget", "seed", "num_threads", "progress", "method.num_layers")
 NOT_HERE = ("dataset", "task", "split", "results_dir", "plot", "timeout_minutes")
+COLUMNS = ("missing", "categorical", "dates", "date_format")  # of dataset.KEY: what becomes of a frame's columns
 
 
 class DeepGPRegressor(RegressorMixin, BaseEstimator):
@@ -39,7 +42,9 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
     :param num_layers: L; None takes the protocol's, 3 for the deep methods unless ``protocol`` is changed
     :param budget: ``paper``, ``laptop`` (a tenth of the iterations: minutes) or ``smoke`` (seconds, to try things)
     :param protocol: whose settings: ``dgpbench list protocols``
-    :param settings: other settings by key, such as ``{"training.learning_rate": 0.01}``: ``dgpbench run --help``
+    :param settings: other settings by key, such as ``{"training.learning_rate": 0.01}``: ``dgpbench run --help``;
+        ``dataset.missing``, ``dataset.categorical``, ``dataset.dates`` and ``dataset.date_format`` say what becomes of
+        the gaps, texts and dates of a frame, which are refused otherwise
     :param random_state: an int, a ``RandomState`` or None; equal ints give equal models
     :param num_threads: threads of TensorFlow; the first fit of a process decides
     :param verbose: show progress on standard error
@@ -77,9 +82,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         """
         with _plain_errors():
             run = self._run()
-            rows, targets, names = self._rows(X, y)
-            target = str(getattr(y, "name", None) or "y")
-            table = Table("table", rows, targets, names, target, verified="own")
+            table = self._table(X, y, settings_of(run.dataset))
             self.model_ = training.fit(run, table, named=hasattr(self, "feature_names_in_"))
         self.n_iter_ = self.model_.about["iterations"]
         return self
@@ -138,16 +141,17 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         parse_known(overrides)
         return resolve_overrides(overrides, plain(more | values, str))
 
-    def _rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-        """X and y as numbers, and the names of the columns."""
+    def _table(self, X: Any, y: Any, settings: TableSettings) -> Table:
+        """X and y as a table."""
+        target = str(getattr(y, "name", None) or "y")
         if not hasattr(X, "columns"):
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-            return X, np.asarray(y, np.float64), tuple(f"x{index}" for index in range(X.shape[1]))
+            names = tuple(f"x{index}" for index in range(X.shape[1]))
+            return Table("table", X, np.asarray(y, np.float64), names, target, verified="own")
         validate_data(self, X, skip_check_array=True)
-        encoder = ColumnEncoder.of_numbers(X.columns)
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
-        return encoder.transform(X), y, encoder.names
+        return of_frame(X.set_axis([str(name) for name in X.columns], axis=1), y, target, settings)
 
     def _mixtures(self, X: Any) -> Iterator[GaussianMixture]:
         """Predictions of successive rows, in original units."""
@@ -190,6 +194,9 @@ def of_model(model: Model) -> DeepGPRegressor:
     """A model as a fitted estimator, with the parameters that it was fitted with."""
     choices = model.about["choices"]
     settings = {key: value for key, value in choices["overrides"].items() if not _is_foreign(key)}
+    usual = {each.name: each.default for each in fields(TableSettings) if each.name in COLUMNS}
+    reading = {key: getattr(model.description.reading, key) for key in COLUMNS}
+    settings |= {f"dataset.{key}": value for key, value in reading.items() if value != usual[key]}
     estimator = DeepGPRegressor(
         choices["method"],
         num_layers=choices["num_layers"],
@@ -209,7 +216,8 @@ def of_model(model: Model) -> DeepGPRegressor:
 
 def _is_foreign(key: str) -> bool:
     """Whether a key of the command line is none of the estimator's ``settings``."""
-    return key in PARAMETERS or key.split(".")[0] in NOT_HERE
+    section, _, name = key.partition(".")
+    return key in PARAMETERS or (section in NOT_HERE and not (section == "dataset" and name in COLUMNS))
 
 
 @contextmanager

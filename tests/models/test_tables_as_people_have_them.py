@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dgpbench import load
+from dgpbench import DeepGPRegressor, load
 
 FEW = ("method=gpr", "budget=smoke", "training.max_iterations=4", "progress=false")
 READ = ("dataset.decimal=comma", "dataset.categorical=auto", "dataset.missing=impute")
@@ -62,6 +62,25 @@ def test_a_saved_model_says_what_its_columns_became_and_takes_frames_alone(folde
     assert np.isfinite(model.predict(new)).all()
     with pytest.raises(ValueError, match="give a frame"):
         model.predict(np.zeros((3, 2)))
+
+
+def test_the_estimator_takes_texts_gaps_and_dates_where_its_settings_say_so(tmp_path):
+    frame = table(40, 0, ["red", "blue"]).assign(sold=[f"2024-03-{1 + i % 28:02}" for i in range(40)])
+    settings = {"dataset.categorical": "auto", "dataset.missing": "impute", "dataset.dates": ["sold"]}
+    fitted = DeepGPRegressor("gpr", budget="smoke", settings=settings).fit(frame.drop(columns="price"), frame["price"])
+    names = fitted.model_.description.encoder.feature_names
+    assert names == ("size", "size=(missing)", "colour=blue", "colour=red", "sold")
+    new = pd.DataFrame({"colour": ["red", "green"], "sold": ["2024-04-01", "2024-02-01"], "size": [0.5, np.nan]})
+    fitted.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(
+        loaded.predict(new[list(loaded.feature_names_in_)]), fitted.predict(new[["size", "colour", "sold"]])
+    )
+    assert loaded.settings == settings
+    seen = fitted.model_.inputs(new)
+    np.testing.assert_array_equal(seen[:, 2:], [[0, 1, 19814], [0, 0, 19754]])
+    with pytest.raises(ValueError, match=r"holds text in 40 cells .*dataset.categorical=auto"):
+        DeepGPRegressor("gpr", budget="smoke").fit(frame[["colour"]], frame["price"])
 
 
 def test_a_word_among_the_numbers_of_a_test_file_is_refused_with_its_row(folder, tmp_path, capsys):
