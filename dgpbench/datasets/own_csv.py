@@ -106,8 +106,9 @@ def of_frame(frame: "pd.DataFrame", y: np.ndarray, target: str, settings: TableS
     if schema.missing == "refuse":
         check_gaps(columns)
     kept = columns.notna().all(axis=1).to_numpy() if schema.missing == "drop" else np.full(len(y), True)
-    whole = [each[kept].reset_index(drop=True) for each in (frame, columns)]
-    return replace(_of_columns(*whole, y[kept], schema, target), name="table", num_left_out=int((~kept).sum()))
+    frame, columns = (each[kept].reset_index(drop=True) for each in (frame, columns))
+    table = _of_columns(frame, columns, y[kept], schema, target)
+    return replace(table, name="table", num_left_out=int((~kept).sum()))
 
 
 def settings_of(spec: Mapping[str, Any]) -> TableSettings:

@@ -27,13 +27,13 @@ class PredictiveDistribution:
         """Standard deviation of y, [N], units of y."""
         return np.sqrt(self.mixture.variance[:, 0])
 
-    def log_prob(self, y: np.ndarray) -> np.ndarray:
-        """log p(y) for y [..., N] in original units, of the same shape, in nats."""
-        return self.mixture.log_density(_column(y))[..., 0]
+    def log_prob(self, y: float | np.ndarray) -> np.ndarray:
+        """log p(y) for y [..., N] in original units, or one y for all rows, in nats."""
+        return self.mixture.log_density(self._column(y))[..., 0]
 
-    def cdf(self, y: np.ndarray) -> np.ndarray:
-        """P(Y <= y) for y [..., N] in original units, of the same shape; at an observed y, its PIT."""
-        return self.mixture.cdf(_column(y))[..., 0]
+    def cdf(self, y: float | np.ndarray) -> np.ndarray:
+        """P(Y <= y) for y [..., N] in original units, or one y for all rows; at an observed y, its PIT."""
+        return self.mixture.cdf(self._column(y))[..., 0]
 
     def quantile(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """The y at which the distribution function is q, [..., N] for q of shape [...], 0 < q < 1."""
@@ -43,6 +43,6 @@ class PredictiveDistribution:
         """Draws of each row by itself, [num, N], units of y."""
         return self.mixture.sample(np.random.default_rng(random_state), num)[..., 0]
 
-
-def _column(y: np.ndarray) -> np.ndarray:
-    return np.asarray(y, dtype=np.float64)[..., None]
+    def _column(self, y: float | np.ndarray) -> np.ndarray:
+        y = np.asarray(y, dtype=np.float64)
+        return (y if y.ndim else np.full(len(self.mean), y))[..., None]

@@ -38,6 +38,7 @@ def test_the_predictive_distribution_is_in_the_units_of_y(fitted):
     np.testing.assert_allclose(found.log_prob(y), norm.logpdf(y, mean, deviation), rtol=1e-10)
     np.testing.assert_allclose(found.cdf(y), norm.cdf(y, mean, deviation), rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(found.cdf(found.quantile(0.3)), 0.3, rtol=1e-10)
+    np.testing.assert_array_equal(found.cdf(50.0), found.cdf(np.full(30, 50.0)))
     draws = found.sample(4000, random_state=1)
     assert draws.shape == (4000, 30)
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=5 * deviation.max() / np.sqrt(4000))
