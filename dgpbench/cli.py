@@ -6,6 +6,7 @@ Exit codes: 0 done or skipped; 1 a run failed, diverged or timed out; 2 refused 
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -22,7 +23,11 @@ class _Parser(argparse.ArgumentParser):
     """argparse whose complaints are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        raise Refused(f"{message}; `{self.prog} --help` says what works")
+        from dgpbench.config.settings import did_you_mean
+
+        quoted = re.findall(r"'([^']*)'", message)  # in a complaint of a choice: what was given, then what there is
+        hint = did_you_mean(quoted[0], quoted[1:]) if "invalid choice" in message else ""
+        raise Refused(f"{message}{hint}; `{self.prog} --help` says what works")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,12 +1,14 @@
 """The command line: one sentence and exit code 2 for what cannot run, and nothing lost."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
 from dgpbench.cli import main
+from dgpbench.config import groups
 from dgpbench.runs import store
 
 SMOKE = ["budget=smoke", "progress=false", "plot=false"]
@@ -59,8 +61,11 @@ def sentence(capsys) -> str:
         (["run", "-\n=0"], "no flag -\\n=0;"),
         (["run", "method=gpr", "method.max_rows=10", *SMOKE], "at most 10"),
         (["run", "method=custom", "method.blocks=[{layers: [1, 2], gps: all}]", *SMOKE], "method.blocks"),
-        (["lst"], "invalid choice"),
-        (["list", "method"], "invalid choice"),
+        (["lst"], "did you mean list?"),
+        (["list", "method"], "did you mean methods?"),
+        (["run", "--dry-run"], "`dgpbench validate` with the same words"),
+        (["run", "dataset=houses.csv"], "dataset=csv dataset.path=houses.csv dataset.target=COLUMN"),
+        (["run", "dataset=boston", "dataset.path=x.csv"], "a table of your own is dataset=csv dataset.path=FILE"),
         (["show", "nowhere"], "no run"),
         (["data", "fetch", "bostn"], "did you mean boston?"),
     ],
@@ -230,6 +235,18 @@ def test_help_of_run_names_every_group_and_setting(capsys):
 def test_lists_are_printed_as_json_too(group, capsys):
     assert main(["list", group, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) >= 1
+
+
+def test_a_method_is_cited_with_an_entry_for_bibtex(capsys):
+    for method in groups.names("method"):
+        assert main(["cite", method]) == 0
+        said = capsys.readouterr().out
+        assert re.search(r"@(inproceedings|mastersthesis|book)\{\w+,\n  title = \{\{.+\}\},\n  author = ", said), method
+    assert main(["cite", "mf"]) == 0
+    said = capsys.readouterr().out
+    assert "Salimbeni & Deisenroth (2017), Doubly stochastic" in said
+    assert "author = {Salimbeni, Hugh and Deisenroth, Marc Peter}" in said
+    assert "doi = {10.48550/arXiv.1705.08933}" in said
 
 
 def test_light_commands_import_no_tensorflow_and_no_hydra():

@@ -40,13 +40,13 @@ def test_a_held_run_keeps_others_out_until_it_is_let_go(tmp_path):
     directory = directory_of(tmp_path)
     attempt = (
         "import sys; from dgpbench.runs import store; from filelock import Timeout\n"
-        "try:\n  with store.lock(sys.argv[1], timeout=0.1): print('in')\nexcept Timeout: print('out')"
+        "try:\n  with store.lock(sys.argv[1], timeout=0.1, say=lambda text: print(text[:15])): print('in')\nexcept Timeout: print('out')"
     )
     ask = lambda: subprocess.run(
         [sys.executable, "-c", attempt, directory], capture_output=True, text=True
     ).stdout.strip()
     with store.lock(directory):
-        assert ask() == "out"
+        assert ask() == "another process\nout"
         with store.lock(directory_of(tmp_path, split=1)):
             pass  # another run is free
     assert ask() == "in"

@@ -2,16 +2,17 @@
 
 from argparse import Namespace
 
-from dgpbench.config import groups
+from dgpbench.config import groups, references
 from dgpbench.config.settings import did_you_mean
 from dgpbench.errors import Refused
 
 
 def cite(options: Namespace) -> int:
-    """Print the reference of a method, or that of a data set with its licence."""
+    """Print the reference of a method, with its BibTeX, or that of a data set with its licence."""
     if options.name in groups.names("method"):
         values = groups.describe("method", options.name)
-        print(f"{options.name}: {values['title']}\n{values['citation']}")
+        key = values["citation"]
+        print(f"{options.name}: {values['title']}\n{references.text(key)}\n\n{references.bibtex(key)}")
         return 0
     if options.name in groups.names("dataset"):
         values = groups.describe("dataset", options.name)

@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from dgpbench.config import groups
+from dgpbench.config import groups, references
 
 SHOWN = {
     "methods": ("title", "citation"),
@@ -32,7 +32,10 @@ def listing(options: Namespace) -> int:
 def entry(group: str, name: str) -> dict[str, Any]:
     """The facts of one entry that a list shows, from its file."""
     values = groups.describe(group[:-1], name)
-    return {"name": name} | {key: values.get(key) for key in SHOWN[group]}
+    shown: dict[str, Any] = {key: values.get(key) for key in SHOWN[group]}
+    if "citation" in shown:
+        shown["citation"] = references.text(shown["citation"])
+    return {"name": name} | shown
 
 
 def _fact(key: str, value: Any) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dgpbench import __version__
 from dgpbench.commands.output import say, say_nothing
 from dgpbench.config import groups
 from dgpbench.config.overrides import split_arguments
@@ -24,6 +25,9 @@ def run(arguments: Sequence[str]) -> int:
     """Carry out ``dgpbench run ARGUMENTS``."""
     if {"--help", "-h"} & set(arguments):
         print(help_text())
+        return 0
+    if "--version" in arguments:
+        print(f"dgpbench {__version__}")
         return 0
     flags, overrides = split_arguments(arguments)
     if "--hydra-help" in flags:

@@ -33,4 +33,7 @@ def describe(group: str, name: str) -> dict[str, Any]:
 def unknown(group: str, given: str) -> Refused:
     """The refusal for a misspelt method, data set, ..."""
     known = names(group)
-    return Refused(f"there is no {group} '{given}'; {group} is one of {', '.join(known)}{did_you_mean(given, known)}")
+    hint = did_you_mean(given, known)
+    if group == "dataset" and "." in given:
+        hint = f"; a file is dataset=csv dataset.path={given} dataset.target=COLUMN"
+    return Refused(f"there is no {group} '{given}'; {group} is one of {', '.join(known)}{hint}")

@@ -7,7 +7,8 @@ from typing import Any
 from dgpbench.config import groups
 from dgpbench.errors import Refused
 
-_FLAGS = {"--multirun", "-m", "--resolve", "--hydra-help", "--version"}
+_FLAGS = {"--multirun", "-m", "--resolve", "--hydra-help"}
+_DRY = {"--dry-run", "--dryrun", "-n"}
 _VALUED_FLAGS = {"--cfg", "-c", "--package", "-p", "--info", "-i", "-sc", "--shell-completion"}
 
 
@@ -28,7 +29,11 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             flags.append(argument)
         else:
             names = sorted(_FLAGS | _VALUED_FLAGS)
-            raise Refused(f"run has no flag {argument}; it takes overrides such as method=star, and {', '.join(names)}")
+            dry = "; `dgpbench validate` with the same words runs nothing and says what it would do"
+            raise Refused(
+                f"run has no flag {argument}; it takes overrides such as method=star, and {', '.join(names)}"
+                f"{dry if argument in _DRY else ''}"
+            )
     return flags, overrides
 
 

@@ -27,6 +27,7 @@ RECORDED_OF_DATA = ("name", "kind", "target", "seed", "num_rows")  # the rest of
 class MethodCard:
     """What a method's file in conf/ says besides its settings.
 
+    :param citation: its key in conf/references.yaml
     :param family: the module of ``dgpbench.methods``
     :param objective: the name of what training maximises
     :param optimisers: those that can train it, the usual one first
@@ -198,6 +199,8 @@ def _check_data_keys(composed: Composed) -> None:
     for key in spec:
         if key not in known and spec[key] != usual.get(key, _ABSENT):
             has = f"it has {', '.join(known)}" if known else "it has none"
+            if key in declared(registry.TableSettings):
+                has = "a table of your own is dataset=csv dataset.path=FILE dataset.target=COLUMN"
             raise Refused(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}")
 
 

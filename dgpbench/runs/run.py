@@ -42,7 +42,7 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
             return skipped
         table = registry.load(run.dataset)
         run = run.filed_under(table.name)
-        with store.lock(run.directory):
+        with store.lock(run.directory, say=say):
             if (skipped := skipped_outcome(run)) is not None:
                 return skipped
             problem = prepare(run, table)

@@ -266,16 +266,19 @@ def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
 
 
 @contextmanager
-def lock(directory: str | os.PathLike, timeout: float = -1) -> Iterator[None]:
+def lock(
+    directory: str | os.PathLike, timeout: float = -1, say: Callable[[str], None] = lambda text: None
+) -> Iterator[None]:
     """Hold a run for one process: another that asks for it waits, and then finds what the first has written.
 
     The lock is freed when its process ends, however it ends.
 
     :param directory: as ``Identity.directory`` gave it
     :param timeout: seconds to wait, for ever if negative
+    :param say: told where another process holds the run
     :raises filelock.Timeout: when another process holds the run for longer than ``timeout``
     """
-    from filelock import FileLock
+    from filelock import FileLock, Timeout
 
     run = Path(directory).absolute()
     if len(run.parts) < 7 or run.parts[-6] != "runs":
@@ -283,8 +286,12 @@ def lock(directory: str | os.PathLike, timeout: float = -1) -> Iterator[None]:
     path = run.parents[5] / ".locks" / f"{digest('/'.join(run.parts[-5:]))}.lock"
     with refusing_unwritable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        held = FileLock(path, timeout=timeout)
-        held.acquire()
+        held = FileLock(path)
+        try:
+            held.acquire(timeout=0)
+        except Timeout:
+            say(f"another process is at {directory}: waiting until it ends")
+            held.acquire(timeout=timeout)
     try:
         yield
     finally:
