@@ -40,7 +40,8 @@ def test_a_held_run_keeps_others_out_until_it_is_let_go(tmp_path):
     directory = directory_of(tmp_path)
     attempt = (
         "import sys; from dgpbench.runs import store; from filelock import Timeout\n"
-        "try:\n  with store.lock(sys.argv[1], timeout=0.1, say=lambda text: print(text[:15])): print('in')\nexcept Timeout: print('out')"
+        "say = lambda text: print(text[:15])\n"
+        "try:\n  with store.lock(sys.argv[1], timeout=0.1, say=say): print('in')\nexcept Timeout: print('out')"
     )
     ask = lambda: subprocess.run(
         [sys.executable, "-c", attempt, directory], capture_output=True, text=True
