@@ -62,6 +62,14 @@ def build_parser() -> argparse.ArgumentParser:
     _add_report(commands)
     cite = commands.add_parser("cite", help="whom to cite for a method or a data set, and its licence")
     cite.add_argument("name", metavar="METHOD|DATASET")
+    about = "fit a method to small made-up tables and say which demands of the contract it meets"
+    check_method = commands.add_parser(
+        "check-method", help=about, description=f"{about}; exit code 1 where one is not."
+    )
+    check_method.add_argument(
+        "name", metavar="METHOD", help="one of ours, of an installed package, or of --plugin FILE"
+    )
+    check_method.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings; budget=smoke unless told")
     doctor = commands.add_parser("doctor", help="versions, threads, cache, and what is missing")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -218,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complete(arguments)
     try:
         with interrupts.handled():
-            return _dispatch(arguments)
+            return _dispatch(_with_plugins(arguments))
     except Refused as refusal:
         print(f"dgpbench: {refusal}", file=sys.stderr)
         return 2
@@ -235,11 +243,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+def _with_plugins(arguments: list[str]) -> list[str]:
+    """The arguments without ``--plugin FILE``; from here on a method that there is not is looked for among plug-ins."""
+    from dgpbench.config import groups
+
+    groups.find_by(_find)
+    if not any(argument.partition("=")[0] == "--plugin" for argument in arguments):
+        return arguments
+    from dgpbench.plugins.loading import take_flags
+
+    return take_flags(arguments)
+
+
+def _find(group: str, name: str) -> bool:
+    from dgpbench.plugins import loading
+
+    return loading.find(group, name)
+
+
 def _dispatch(arguments: list[str]) -> int:
     if arguments[:1] in (["run"], ["validate"]):
         return _command(arguments[0])(arguments[1:])
     options = _parse(arguments)
-    return _command({"list": "listing"}.get(options.command, options.command))(options)
+    return _command({"list": "listing"}.get(options.command, options.command).replace("-", "_"))(options)
 
 
 def _command(name: str) -> Callable[..., int]:

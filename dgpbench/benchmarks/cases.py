@@ -141,7 +141,7 @@ def _method(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _named(group: str, name: str) -> str:
-    if name not in groups.names(group):
+    if not groups.exists(group, name):
         raise groups.unknown(group, name)
     return name
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dgpbench.benchmarks.cases import OURS, Cell
 from dgpbench.methods.settings import DeepSettings
 from dgpbench.runs.resolve import Run, resolve_overrides
-from dgpbench.training.settings import AdamSettings, LbfgsSettings, SamplerSettings
+from dgpbench.training.settings import AdamSettings, LbfgsSettings, OwnSettings, SamplerSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ def _hours(choices: Mapping[str, str], bench: "pd.DataFrame") -> float:
     run = resolve_overrides([f"{key}={value}" for key, value in choices.items()])
     rows, features = _size(run)
     training = run.training.for_rows(rows)
-    if isinstance(training, LbfgsSettings):
+    if isinstance(training, LbfgsSettings | OwnSettings):
         return 0.0
     return iterations(run, training) * _milliseconds(run, training, rows, features, bench) / 3.6e6
 

@@ -7,7 +7,7 @@ from dgpbench.benchmarks.rates import numpy_rate
 from dgpbench.runs import store
 from dgpbench.runs.resolve import Run
 from dgpbench.system.progress import in_words
-from dgpbench.training.settings import LbfgsSettings
+from dgpbench.training.settings import LbfgsSettings, OwnSettings
 
 # A step at the published sizes takes so many times what its products do: docs/cost.md. Small models take more.
 TIMES_THE_FLOOR = (1.4, 3.2)
@@ -43,6 +43,8 @@ def _changed(name: str) -> str:
 
 def _by_its_products(run: Run, num_rows: int, num_features: int) -> str:
     training = run.training.for_rows(num_rows)
+    if isinstance(training, OwnSettings):
+        return "how long is not known before it runs: the method trains itself"
     if isinstance(training, LbfgsSettings):
         return "how long is not known before it runs: L-BFGS ends where it converges"
     flops, rate = cost.step_flops(run, training, num_rows, num_features), numpy_rate(run.precision)

@@ -9,10 +9,10 @@ from dgpbench.errors import Refused
 
 def cite(options: Namespace) -> int:
     """Print the reference of a method, with its BibTeX, or that of a data set with its licence."""
-    if options.name in groups.names("method"):
+    if groups.exists("method", options.name):
         values = groups.describe("method", options.name)
         key = values["citation"]
-        print(f"{options.name}: {values['title']}\n{references.text(key)}\n\n{references.bibtex(key)}")
+        print(f"{options.name}: {values['title']}\n{references.text(key)}\n\n{references.bibtex(key)}".rstrip())
         return 0
     if options.name in groups.names("dataset"):
         values = groups.describe("dataset", options.name)

@@ -109,7 +109,7 @@ def _usual(chosen: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
     from omegaconf import OmegaConf
 
     for group, name in chosen:
-        if name not in groups.names(group):
+        if not groups.exists(group, name):
             raise groups.unknown(group, name)
     cfg = deepcopy(_by_hydra(tuple((group, name) for group, name in chosen if group != "dataset")))
     for group, name in chosen:
@@ -141,7 +141,7 @@ def register_resolvers() -> None:
     """The interpolations of conf/, by which protocols and budgets set what methods leave open."""
     from omegaconf import OmegaConf
 
-    for resolver in (_published, _scheduled, _capped, _precise):
+    for resolver in (_published, _scheduled, _capped, _precise, _budgeted):
         OmegaConf.register_new_resolver(resolver.__name__.removeprefix("_"), resolver, replace=True)
 
 
@@ -179,6 +179,12 @@ def _scheduled(key: str, default: int | None, *, _root_: Any) -> int | None:
         return _root_.budget.settings[key]
     count = _published(key, default, _root_=_root_)
     return None if count is None else max(1, round(count * _root_.budget.schedule))
+
+
+def _budgeted(key: str, *, _root_: Any) -> Any:
+    """A setting of a plug-in's method: as the method has it for this budget, else its default."""
+    method = groups.describe("method", _root_.method.name)
+    return method["budgets"].get(_root_.budget.name, {}).get(key, method[key])
 
 
 def _capped(key: str, default: int, *, _root_: Any) -> int:

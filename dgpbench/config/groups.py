@@ -1,5 +1,6 @@
 """conf/ as it lies on the disk: the file names are the registry of methods, data sets, tasks, protocols and items."""
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from dgpbench.config.settings import did_you_mean
 from dgpbench.errors import Refused
 
 GROUPS = ("method", "dataset", "task", "protocol", "budget", "optimiser")
+_added: dict[tuple[str, str], dict[str, Any]] = {}
+_finders: list[Callable[[str, str], bool]] = []
 
 
 def folder() -> Path:
@@ -19,13 +22,34 @@ def folder() -> Path:
 
 
 def names(group: str) -> list[str]:
-    """The names in one group, sorted."""
-    return sorted(path.stem for path in (folder() / group).glob("*.yaml"))
+    """The names in one group, sorted; with those of the plug-ins that are loaded."""
+    files = {path.stem for path in (folder() / group).glob("*.yaml")}
+    return sorted(files | {name for kind, name in _added if kind == group})
+
+
+def exists(group: str, name: str) -> bool:
+    """Whether there is such a name; a plug-in that is installed is loaded by this, and by nothing else."""
+    return name in names(group) or any(find(group, name) for find in _finders)
+
+
+def add(group: str, name: str, values: dict[str, Any]) -> None:
+    """Add what no file of conf/ has, as plain data: a method of a plug-in."""
+    _added[group, name] = values
+
+
+def find_by(finder: Callable[[str, str], bool]) -> None:
+    """Let a function look for a name that is not there: it adds the name, or returns False."""
+    if finder not in _finders:
+        _finders.append(finder)
+
+
+def describe(group: str, name: str) -> dict[str, Any]:
+    """One file of conf/ as plain data, without composing it; or what was added under this name."""
+    return _added[group, name] if (group, name) in _added else _read(group, name)
 
 
 @cache
-def describe(group: str, name: str) -> dict[str, Any]:
-    """One file of conf/ as plain data, without composing it."""
+def _read(group: str, name: str) -> dict[str, Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load((folder() / group / f"{name}.yaml").read_text("utf-8"), Loader=loader) or {}
 

@@ -9,7 +9,9 @@ from dgpbench.config import groups
 
 
 def text(key: str) -> str:
-    """'Salimbeni & Deisenroth (2017), Doubly stochastic ..., Advances in ...'."""
+    """'Salimbeni & Deisenroth (2017), Doubly stochastic ..., Advances in ...'; what is no key as it stands."""
+    if key not in _papers():
+        return key
     paper = _papers()[key]
     names = [author.split(" ")[0] for author in paper["authors"]]
     who = f"{names[0]} et al." if len(names) > 3 else " & ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
@@ -17,7 +19,9 @@ def text(key: str) -> str:
 
 
 def bibtex(key: str) -> str:
-    """An entry that LaTeX takes."""
+    """An entry that LaTeX takes; nothing of what is no key."""
+    if key not in _papers():
+        return ""
     paper = _papers()[key]
     family_first = [", ".join(author.split(" ", 1)) for author in paper["authors"]]
     kind, where = _kind(paper["venue"])

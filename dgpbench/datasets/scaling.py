@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dgpbench.errors import Refused
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.predictive import Predictive
+
+Found = TypeVar("Found", bound=Predictive)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +82,9 @@ class Standardiser:
         """Standardised rows in the original units of the features that vary, [N, D']."""
         return X * self.scale_X + self.mean_X
 
-    def restore(self, mixture: GaussianMixture) -> GaussianMixture:
-        """Predictions in the original units of y: means * scale_y + mean_y, variances * scale_y^2."""
-        return mixture.shifted_scaled(self.mean_y, self.scale_y)
+    def restore(self, found: Found) -> Found:
+        """Predictions in the original units of y, mean_y + scale_y times what was predicted."""
+        return found.shifted_scaled(self.mean_y, self.scale_y)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; a float keeps its bits."""

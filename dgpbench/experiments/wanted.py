@@ -66,5 +66,5 @@ def _check_names(item: Item, sweep: Sweep) -> None:
     """What an item names must exist: a method or protocol may not be there yet."""
     for group in groups.GROUPS:
         for name in sweep.values.get(group, ()):
-            if name not in groups.names(group):
+            if not groups.exists(group, name):
                 raise Refused(f"{item.name} needs {group}={name}, which there is not; narrow the item to leave it out")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from dgpbench.errors import Refused
 from dgpbench.methods.settings import MethodSettings
-from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -66,8 +66,11 @@ class Predictor(Protocol):
 
     diagnostics: dict[str, Any]
 
-    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
-        """The predictive mixture at standardised inputs X [N, D], in standard units."""
+    def predict(self, X: np.ndarray, seed: int) -> Any:
+        """The predictive mixture at standardised inputs X [N, D], in standard units.
+
+        A ``GaussianMixture`` from every family of this package; a plug-in may have quantiles or samples instead.
+        """
         ...
 
     def posterior(self) -> dict[str, np.ndarray]:
@@ -82,19 +85,41 @@ class Predictor(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Family:
+    """What this module gives of a family, for one that has no file here: a plug-in's.
+
+    :param restore: None where its predictors cannot be saved
+    """
+
+    settings: type[MethodSettings]
+    fit: Callable[..., Predictor]
+    restore: Callable[..., Predictor] | None = None
+
+
+_outside: dict[str, Family] = {}
+
+
+def add(family: str, given: Family) -> None:
+    """Add a family from outside."""
+    _outside[family] = given
+
+
 def families() -> list[str]:
-    """The families there are: each has a file, and its settings in another beside it."""
+    """The families of this package: each has a file, and its settings in another beside it."""
     return sorted(path.stem.removesuffix("_settings") for path in Path(__file__).parent.glob("*_settings.py"))
 
 
 def settings_class(family: str) -> type[MethodSettings]:
     """The settings of a family; imports no TensorFlow."""
+    if family in _outside:
+        return _outside[family].settings
     return import_module(f"dgpbench.methods.{family}_settings").SETTINGS
 
 
 def fit_function(family: str) -> Callable[["Regression", FitSettings, Seeds, "TrainingLog"], Predictor]:
     """The ``fit`` of a family; imports TensorFlow."""
-    return import_module(f"dgpbench.methods.{family}").fit
+    return _outside[family].fit if family in _outside else import_module(f"dgpbench.methods.{family}").fit
 
 
 def restore_function(family: str) -> Callable[[FitSettings, Mapping[str, np.ndarray]], Predictor]:
@@ -102,7 +127,11 @@ def restore_function(family: str) -> Callable[[FitSettings, Mapping[str, np.ndar
 
     Its predictions are those of the predictor that was fitted, to the last bit. Imports TensorFlow.
     """
-    return import_module(f"dgpbench.methods.{family}").restore
+    if family not in _outside:
+        return import_module(f"dgpbench.methods.{family}").restore
+    if (restore := _outside[family].restore) is None:
+        raise Refused(f"{family} cannot be saved: its predictors have no parameters() that a restore() takes")
+    return restore
 
 
 def pick(cls: type[T], source: "DataclassInstance", **more: Any) -> T:

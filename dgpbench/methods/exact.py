@@ -17,7 +17,7 @@ from dgpbench.methods.arrays import put
 from dgpbench.methods.contract import FitSettings, Seeds
 from dgpbench.methods.exact_settings import ExactSettings
 from dgpbench.methods.prediction import ROWS, TARGETS, SingleLayerPredictor
-from dgpbench.methods.settings import MethodSettings
+from dgpbench.methods.settings import GPSettings
 from dgpbench.training.lbfgs import maximise
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.settings import LbfgsSettings
@@ -47,7 +47,7 @@ def build_model(method: ExactSettings, rows: Regression) -> gpflow.models.GPR:
     return gpflow.models.GPR((rows.X, rows.Y), kernel, noise_variance=method.likelihood_variance)
 
 
-def build_kernel(method: MethodSettings, num_features: int) -> gpflow.kernels.Kernel:
+def build_kernel(method: GPSettings, num_features: int) -> gpflow.kernels.Kernel:
     """The kernel at its starting values."""
     lengthscales = np.full(num_features, method.lengthscale) if method.ard else method.lengthscale
     return KERNELS[method.kernel](variance=method.kernel_variance, lengthscales=lengthscales)

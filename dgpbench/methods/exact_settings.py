@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from dgpbench.config.settings import setting
 from dgpbench.errors import Refused
-from dgpbench.methods.settings import MethodSettings, Sizes
+from dgpbench.methods.settings import GPSettings, Sizes
 from dgpbench.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
-class ExactSettings(MethodSettings):
+class ExactSettings(GPSettings):
     """``gpr``."""
 
     max_rows: int = setting("exact GP regression refuses more training rows than this", low=1)

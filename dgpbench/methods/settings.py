@@ -5,11 +5,11 @@ No TensorFlow here, nor in the ``*_settings.py`` beside each family: settings ar
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from dgpbench.config.settings import setting
+from dgpbench.config.settings import recorded, setting
 from dgpbench.errors import Refused
-from dgpbench.training.settings import AdamSettings, LbfgsSettings, SamplerSettings, TrainingSettings
+from dgpbench.training.settings import AdamSettings, SamplerSettings, TrainingSettings
 
 KERNELS = ("squared_exponential", "matern12", "matern32", "matern52")
 MAX_WIDTH = 30  # of method.width=inputs: tau = min(30, D), as the papers have it
@@ -30,18 +30,13 @@ class Sizes:
 
 @dataclass(frozen=True)
 class MethodSettings(ABC):
-    """What every family has: layers, a kernel and a noise variance.
+    """What every method has, a plug-in's too.
 
-    :param name: the method's name in conf/
+    :param name: as ``method=NAME``
     """
 
     name: str
     num_layers: int = setting("L, GP layers, the output layer included", low=1, high=20)
-    kernel: str = setting("kernel of every layer", words=KERNELS)
-    ard: bool = setting("one lengthscale for each input dimension")
-    lengthscale: float = setting("lengthscale at the start, in standardised units", above=0)
-    kernel_variance: float = setting("kernel variance at the start", above=0)
-    likelihood_variance: float = setting("s2, noise variance at the start, in standardised units", above=1e-6)
 
     starts_from_records: ClassVar[bool] = False  # whether init_from= can start it
     no_natural_gradients: ClassVar[str] = "its posterior is not a Gaussian in natural parameters"
@@ -59,13 +54,28 @@ class MethodSettings(ABC):
         """Refuse fewer, or more, training rows than the method takes."""
         del num_rows
 
+    def recorded(self) -> dict[str, Any]:
+        """What a record keeps of them, and their part in its hash."""
+        return recorded(self)
+
     @abstractmethod
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
         """A lower bound on the bytes of a run, by what they are for, with the settings that govern them."""
 
 
 @dataclass(frozen=True)
-class DeepSettings(MethodSettings):
+class GPSettings(MethodSettings):
+    """What every family of GPs has: a kernel and a noise variance."""
+
+    kernel: str = setting("kernel of every layer", words=KERNELS)
+    ard: bool = setting("one lengthscale for each input dimension")
+    lengthscale: float = setting("lengthscale at the start, in standardised units", above=0)
+    kernel_variance: float = setting("kernel variance at the start", above=0)
+    likelihood_variance: float = setting("s2, noise variance at the start, in standardised units", above=1e-6)
+
+
+@dataclass(frozen=True)
+class DeepSettings(GPSettings):
     """What every family with inducing points in several layers has."""
 
     width: int | str = setting("tau, GPs in a hidden layer; 'inputs' is min(30, D)", low=1, words=("inputs",))
@@ -92,7 +102,7 @@ class DeepSettings(MethodSettings):
         return self.num_layers
 
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
-        assert not isinstance(training, LbfgsSettings)
+        assert isinstance(training, AdamSettings | SamplerSettings)
         M, itemsize = self.num_inducing, sizes.itemsize
         paths = training.paths if isinstance(training, AdamSettings) else 1
         columns = min(training.batch_size, sizes.num_rows) * paths

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from dgpbench.config.settings import setting
-from dgpbench.methods.settings import MethodSettings, Sizes, check_num_inducing
+from dgpbench.methods.settings import GPSettings, Sizes, check_num_inducing
 from dgpbench.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
-class SparseSettings(MethodSettings):
+class SparseSettings(GPSettings):
     """``sgpr`` and ``fitc``."""
 
     approximation: str = setting("the sparse model: Titsias' bound, or FITC", words=("sgpr", "fitc"))

@@ -20,11 +20,13 @@ from dgpbench.errors import Diverged, Refused
 from dgpbench.models import directory, training
 from dgpbench.models.model import Model
 from dgpbench.models.summaries import quantile_name
+from dgpbench.plugins import loading
 from dgpbench.predictions.distribution import PredictiveDistribution
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.runs.validation import parse_known
 
+groups.find_by(loading.find)
 OUTPUTS = ("default", "pandas")
 # Keys of the command line that are parameters of their own here, or are about what a fit to given rows has not.
 PARAMETERS = ("method", "protocol", "budget", "seed", "num_threads", "progress", "method.num_layers")

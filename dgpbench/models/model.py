@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dgpbench.errors import Refused
 from dgpbench.methods.contract import Predictor
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.runs.description import Description
@@ -58,7 +59,10 @@ class Model:
         for start in range(0, len(X), rows_at_once):
             description.start()
             rows = description.scaler.inputs(X[start : start + rows_at_once]).astype(kind)
-            yield description.scaler.restore(predictor.predict(rows, description.seed))
+            found = description.scaler.restore(predictor.predict(rows, description.seed))
+            if not isinstance(found, GaussianMixture):
+                raise Refused(f"{description.family} predicts {type(found).__name__.lower()}; a model needs densities")
+            yield found
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the predictor, which cannot be pickled and is made again from the arrays."""

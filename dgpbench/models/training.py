@@ -10,6 +10,7 @@ from dgpbench.datasets.own_csv import reading_of
 from dgpbench.datasets.scaling import Regression, Standardiser
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.tasks import InterpolationSettings, make_split
+from dgpbench.methods.contract import restore_function
 from dgpbench.methods.settings import DeepSettings
 from dgpbench.methods.sparse_settings import SparseSettings
 from dgpbench.models.model import CHOICES, Model
@@ -25,7 +26,7 @@ from dgpbench.system.progress import progress
 from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
-from dgpbench.training.settings import AdamSettings
+from dgpbench.training.settings import AdamSettings, OwnSettings
 
 TRIED = 256  # training rows that a fit predicts at once, to see that its predictions are finite
 
@@ -59,6 +60,8 @@ def fit(
     :raises Refused: where the method cannot be fitted to the table
     :raises Diverged: where the fit diverges
     """
+    if isinstance(run.training, OwnSettings):
+        restore_function(run.card.family)  # refuses a plug-in whose models cannot be saved
     rows = np.arange(table.num_rows) if rows is None else rows
     X, encoder = table.encoded(rows)
     scaler = Standardiser.fit(X[rows], table.y[rows], encoder.feature_names)

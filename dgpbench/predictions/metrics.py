@@ -68,11 +68,11 @@ def metric(
 
 
 def scores(rows: Rows) -> dict[str, float]:
-    """Every registered metric of rows that hold all columns.
+    """Every registered metric whose columns the rows hold: a method that gives no density has no log-likelihood.
 
     :raises Diverged: when a score is not a finite number, so that none can ever enter an average
     """
-    values = {name: each.of(rows) for name, each in METRICS.items()}
+    values = {name: each.of(rows) for name, each in METRICS.items() if set(each.columns) <= set(rows)}
     if broken := {name: value for name, value in values.items() if not math.isfinite(value)}:
         listed = ", ".join(f"{name} = {value}" for name, value in broken.items())
         raise Diverged(f"the predictions have scores that are not finite numbers: {listed}")

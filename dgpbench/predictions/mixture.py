@@ -33,6 +33,11 @@ class GaussianMixture:
         _check_values(self.means, self.variances)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """(N, P)."""
+        return self.means.shape[1], self.means.shape[2]
+
+    @property
     def mean(self) -> np.ndarray:
         """E[y] = 1/S sum_s m_s, [N, P]."""
         return self.means.mean(axis=0)

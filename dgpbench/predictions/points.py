@@ -8,6 +8,7 @@ import numpy as np
 
 from dgpbench.predictions.crps import crps_rows
 from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.predictive import Predictive, Quantiles, Samples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,21 +17,26 @@ QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.50, "q75": 0.75, "q95": 0.95}  #
 DISTANCE_WORK = 2e11  # training rows x test rows x features that may be compared: some ten seconds on one core
 
 Rows = Mapping[str, np.ndarray]  # column -> [N, P]
+Predicted = GaussianMixture | Quantiles | Samples
 
 
-def rows_of(mixture: GaussianMixture, Y: np.ndarray) -> dict[str, np.ndarray]:
-    """Every column that a metric may ask for, each computed once.
+def rows_of(found: Predicted, Y: np.ndarray) -> dict[str, np.ndarray]:
+    """Every column that a metric may ask for and that the predictions give, each computed once.
 
     y, mean and ``QUANTILES`` in units of y, variance in units of y squared, log_density in nats, pit, and crps in
-    units of y.
+    units of y. A mixture gives all of them.
 
-    :param Y: [N, P], in the mixture's units
+    :param Y: [N, P], in the predictions' units
     :raises ValueError: where Y has another shape
     """
-    Y = _targets(mixture, Y)
+    Y = _targets(found, Y)
+    columns = _of_mixture(found, Y) if isinstance(found, GaussianMixture) else found.columns(Y, QUANTILES)
+    return {"y": Y, **columns}
+
+
+def _of_mixture(mixture: GaussianMixture, Y: np.ndarray) -> dict[str, np.ndarray]:
     quantiles = mixture.quantile(list(QUANTILES.values()))
     return {
-        "y": Y,
         "mean": mixture.mean,
         "variance": mixture.variance,
         "log_density": mixture.log_density(Y),
@@ -86,9 +92,9 @@ def _nearest(X_test: np.ndarray, X_train: np.ndarray) -> np.ndarray:
     return NearestNeighbors(n_neighbors=1, algorithm="brute").fit(X_train).kneighbors(X_test)[0][:, 0]
 
 
-def _targets(mixture: GaussianMixture, Y: np.ndarray) -> np.ndarray:
+def _targets(found: Predictive, Y: np.ndarray) -> np.ndarray:
     """Y as [N, P] floats, refused when its shape is another: broadcasting [N] against [N, 1] gives nonsense."""
     Y = np.asarray(Y, dtype=np.float64)
-    if Y.shape != mixture.means.shape[1:]:
-        raise ValueError(f"targets must have shape [N, P] = {mixture.means.shape[1:]}, not {Y.shape}")
+    if Y.shape != found.shape:
+        raise ValueError(f"targets must have shape [N, P] = {found.shape}, not {Y.shape}")
     return Y

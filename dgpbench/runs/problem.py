@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dgpbench.datasets.columns import ColumnEncoder
-from dgpbench.datasets.scaling import Regression, Standardiser
+from dgpbench.datasets.scaling import Found, Regression, Standardiser
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.tasks import Split, make_split, min_deviation
-from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.runs import memory
 from dgpbench.runs.resolve import Run
 
@@ -34,9 +33,9 @@ class Problem:
         """y of the test rows in original units, [N*, 1]."""
         return self.table.y[self.split.test][:, None]
 
-    def restore(self, mixture: GaussianMixture) -> GaussianMixture:
+    def restore(self, found: Found) -> Found:
         """Predictions in the original units of y."""
-        return self.scaler.restore(mixture)
+        return self.scaler.restore(found)
 
 
 def prepare(run: Run, table: Table) -> Problem:

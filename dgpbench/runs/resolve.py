@@ -15,7 +15,7 @@ from dgpbench.datasets import registry
 from dgpbench.datasets.tasks import TASKS, TaskSettings
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import families, settings_class
-from dgpbench.methods.settings import MethodSettings
+from dgpbench.methods.settings import GPSettings, MethodSettings
 from dgpbench.runs import start
 from dgpbench.runs.identity import Identity
 from dgpbench.training.settings import OPTIMISERS, TrainingSettings
@@ -127,7 +127,7 @@ class Run:
     def config(self) -> dict[str, Any]:
         """What was computed, as plain data: the record keeps it, and its hash."""
         return {
-            "method": recorded(self.method),
+            "method": self.method.recorded(),
             "training": recorded(self.training),
             "prediction": recorded(self.prediction),
             "task": recorded(self.task),
@@ -287,7 +287,7 @@ def _check_compatible(run: Run) -> None:
             f"precision={run.precision} cannot be used with {card.name}; "
             f"use precision={' or precision='.join(card.precisions)}"
         )
-    if run.precision == "mixed" and method.kernel != "squared_exponential":
+    if run.precision == "mixed" and isinstance(method, GPSettings) and method.kernel != "squared_exponential":
         raise Refused(
             f"precision=mixed needs method.kernel=squared_exponential, not {method.kernel}; precision=float64 takes it"
         )
@@ -310,7 +310,7 @@ def documented() -> list[tuple[str, Setting, tuple[str, ...]]]:
     sections: dict[str, Mapping[str, type]] = {
         "prediction": {"": PredictionSettings},
         "method": {family: settings_class(family) for family in families()},
-        "training": OPTIMISERS,
+        "training": {name: settings for name, settings in OPTIMISERS.items() if declared(settings)},
         "task": {name: task.settings for name, task in TASKS.items()},
         "dataset": {"csv": registry.TableSettings, "synthetic": registry.SyntheticSettings, "": registry.NoSettings},
     }

@@ -15,6 +15,7 @@ from dgpbench.datasets.table import Table
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds
 from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.points import Predicted
 from dgpbench.runs import archive, fitting, on_the_way, store, summary
 from dgpbench.runs.description import Description
 from dgpbench.runs.effects import partial_dependence
@@ -77,7 +78,8 @@ def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
         diagnostics=predictor.diagnostics,
         scores=metrics.scores(rows),
         points=points.points(rows, problem.test.X, problem.train.X, problem.split.test),
-        posterior=predictor.posterior() | _pictured(predictor, problem, inputs, seeds.prediction),
+        posterior=predictor.posterior()
+        | (_pictured(predictor, problem, inputs, seeds.prediction) if isinstance(fit.found, GaussianMixture) else {}),
         parameters=predictor.parameters(),
         model=_describe(run, problem, fit.settings, seeds).to_json(),
     )
@@ -89,8 +91,8 @@ def _pictured(predictor: Predictor, problem: Problem, inputs: np.ndarray, seed: 
     return grid | rows_of_one_feature(problem) | partial_dependence(predictor, problem, inputs, seed)
 
 
-def _predict(predictor: Predictor, test: Regression, seeds: Seeds, log: TrainingLog) -> GaussianMixture:
-    """The mixture at the test rows, in standard units, and the seconds that it took."""
+def _predict(predictor: Predictor, test: Regression, seeds: Seeds, log: TrainingLog) -> Predicted:
+    """What is predicted of the test rows, in standard units, and the seconds that it took."""
     begin = time.perf_counter()
     standardised = predictor.predict(test.X, seeds.prediction)
     log.prediction_seconds = time.perf_counter() - begin

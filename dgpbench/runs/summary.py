@@ -9,7 +9,7 @@ from dgpbench.config import groups
 from dgpbench.predictions import calibration
 from dgpbench.runs.resolve import Run
 from dgpbench.training.early_stopping import may_end_early
-from dgpbench.training.settings import LbfgsSettings
+from dgpbench.training.settings import LbfgsSettings, OwnSettings
 
 QUICKER, FULL = "laptop", "paper"  # budgets
 
@@ -24,6 +24,8 @@ def of_start(run: Run, num_rows: int) -> str:
     limit = "" if training.max_seconds is None else f" or {training.max_seconds:g} s"
     who = f"{run.card.name} (L = {run.method.num_layers}) on {run.dataset_name}, {num_rows:,} training rows"
     budget = f"budget={run.budget}{_quicker(run, training.max_iterations)}"
+    if isinstance(training, OwnSettings):
+        return f"{who}, {budget}"
     return f"{who}: {bound}{training.max_iterations:,} iterations{limit}, {budget}"
 
 
@@ -43,6 +45,7 @@ def of_run(record: Mapping[str, Any], directory: Path | str) -> str:
         _title(record),
         *column_lines(record["data"]),
         *score_lines(record["scores"]),
+        *_lacking(record["scores"]),
         *_calibration(record),
         _facts(record),
     ]
@@ -81,6 +84,14 @@ def score_lines(scores: Mapping[str, float]) -> list[str]:
     return lines
 
 
+def _lacking(scores: Mapping[str, float]) -> list[str]:
+    """Which scores there are not, of a method that gives no density."""
+    from dgpbench.predictions.metrics import METRICS
+
+    lacking = [name for name in METRICS if name not in scores]
+    return [f"  not scored, its predictions do not say: {', '.join(lacking)}"] if scores and lacking else []
+
+
 def _calibration(record: Mapping[str, Any]) -> list[str]:
     if "coverage_95" not in record["scores"]:
         return []
@@ -97,4 +108,5 @@ def decimals(value: float, least: int) -> int:
 def _facts(record: Mapping[str, Any]) -> str:
     seconds = {name: value for name, value in record["seconds"].items() if value is not None}
     timing = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
-    return f"  {record['iterations']} iterations; {timing}"
+    counted = f"{record['iterations']} iterations; " if record["iterations"] else ""
+    return f"  {counted}{timing}"

@@ -57,7 +57,7 @@ def _check_key(override: Any) -> None:
         raise Refused(f"{override.input_line} adds or removes a key; settings can be changed only, as in {key}=VALUE")
     if key in groups.GROUPS:
         for name in values(override):
-            if name not in groups.names(key):
+            if not groups.exists(key, name):
                 raise groups.unknown(key, str(name))
     elif not known:
         raise _unknown_key(key)

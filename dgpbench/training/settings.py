@@ -114,10 +114,26 @@ class SamplerSettings:
         return max(1, round(share * self.max_iterations))
 
 
-TrainingSettings = LbfgsSettings | AdamSettings | SamplerSettings
+@dataclass(frozen=True)
+class OwnSettings:
+    """A method that trains itself, and whose settings say how."""
+
+    optimiser: str
+
+    max_iterations: ClassVar[None] = None
+    max_seconds: ClassVar[None] = None
+
+    def for_rows(self, num_rows: int) -> Self:
+        """Nothing depends on the rows."""
+        del num_rows
+        return self
+
+
+TrainingSettings = LbfgsSettings | AdamSettings | SamplerSettings | OwnSettings
 OPTIMISERS: dict[str, type[TrainingSettings]] = {
     "adam": AdamSettings,
     "natgrad_adam": NaturalGradientSettings,
     "lbfgs": LbfgsSettings,
     "sghmc": SamplerSettings,
+    "own": OwnSettings,
 }

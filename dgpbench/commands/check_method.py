@@ -1,0 +1,22 @@
+"""``dgpbench check-method``: whether a method keeps the contract that all of them keep."""
+
+from argparse import Namespace
+
+from dgpbench.models.method_checks import check
+from dgpbench.runs.resolve import resolve_overrides
+from dgpbench.runs.validation import parse_known
+
+
+def check_method(options: Namespace) -> int:
+    """Print each demand and whether it is met; exit code 1 where one is not."""
+    given = [f"method={options.name}", "budget=smoke", *options.overrides]
+    parse_known(given)
+    failed = 0
+    for name, problem in check(resolve_overrides(given)):
+        failed += problem is not None
+        print(
+            f"{'ok    ' if problem is None else 'FAILED'}  {name}{'' if problem is None else f': {problem}'}",
+            flush=True,
+        )
+    print(f"{options.name} {'keeps the contract' if not failed else f'fails {failed} of its demands'}")
+    return 1 if failed else 0

@@ -1,0 +1,176 @@
+"""What every method must do, on small made-up tables: ``dgpbench check-method``."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dgpbench.datasets.scaling import Regression
+from dgpbench.errors import Diverged, Refused
+from dgpbench.methods.contract import Seeds
+from dgpbench.models.training import with_fewer_inducing_points
+from dgpbench.predictions import metrics, points
+from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.points import Predicted
+from dgpbench.predictions.predictive import Quantiles
+from dgpbench.runs import fitting
+from dgpbench.runs.resolve import Run
+from dgpbench.system import tf_session
+from dgpbench.training.log import TrainingLog
+
+SEEDS = Seeds(initial=11, holdout=12, batches=13, samples=14, prediction=15)
+NEW_ROWS = 17
+WORST_RMSE = 1.5  # in standard units; the mean of the training targets alone has 1
+SAME = 1e-6  # relative: the order of sums may change where other rows stand beside
+
+
+@dataclass(frozen=True)
+class Check:
+    """One demand.
+
+    :param ask: None where it is met, else what was seen
+    """
+
+    name: str
+    ask: Callable[["Trial"], str | None]
+
+
+class Trial:
+    """A method's fits to small tables, each made once."""
+
+    def __init__(self, run: Run):
+        tf_session.start(run.limits.num_threads, run.precision)
+        self.run = run
+        self._fitted: dict[tuple[int, int], Any] = {}
+
+    def table(self, rows: int, features: int) -> Regression:
+        """A smooth function of the features with a little noise, standardised."""
+        rng = np.random.default_rng(rows)
+        X = rng.normal(size=(rows, features))
+        y = np.sin(X[:, 0]) + 0.5 * X[:, -1] + 0.1 * rng.normal(size=rows)
+        return Regression((X - X.mean(axis=0)) / X.std(axis=0), ((y - y.mean()) / y.std())[:, None])
+
+    def fit(self, rows: int, features: int, *, anew: bool = False) -> Any:
+        """A predictor."""
+        if anew or (rows, features) not in self._fitted:
+            train = self.table(rows, features)
+            run = with_fewer_inducing_points(self.run, train)
+            self._fitted[rows, features] = fitting.fit(run, train, SEEDS, TrainingLog(), lambda each: each).predictor
+        return self._fitted[rows, features]
+
+    def new(self, features: int) -> np.ndarray:
+        """Rows to predict."""
+        return np.random.default_rng(99).normal(size=(NEW_ROWS, features))
+
+
+def check(run: Run) -> Iterator[tuple[str, str | None]]:
+    """Each demand with None, or what was seen in its place.
+
+    :param run: a method with its settings; what it says of data plays no part
+    """
+    trial = Trial(replace(run, init_from=None))
+    for each in CHECKS:
+        try:
+            yield each.name, each.ask(trial)
+        except (Diverged, Refused) as problem:
+            yield each.name, str(problem)
+        except Exception as problem:  # a method may fail in any way
+            yield each.name, f"{type(problem).__name__}: {problem}"
+
+
+def _few_rows(trial: Trial) -> str | None:
+    return _shape(trial.fit(20, 1).predict(trial.new(1), SEEDS.prediction))
+
+
+def _several_features(trial: Trial) -> str | None:
+    return _shape(trial.fit(60, 4).predict(trial.new(4), SEEDS.prediction))
+
+
+def _shape(found: Predicted) -> str | None:
+    if found.shape != (NEW_ROWS, 1):
+        return f"predictions of {NEW_ROWS} rows have shape {found.shape}"
+    scores = metrics.scores(points.rows_of(found, np.zeros((NEW_ROWS, 1))))  # refuses what is not finite
+    return None if scores else "its predictions give no score at all"
+
+
+def _units(trial: Trial) -> str | None:
+    train, predictor = trial.table(60, 4), trial.fit(60, 4)
+    rmse = float(np.sqrt(np.mean((_middle(predictor.predict(train.X, SEEDS.prediction)) - train.Y) ** 2)))
+    if rmse <= WORST_RMSE:
+        return None
+    return (
+        f"at the rows it was trained on it is {rmse:.2g} standard deviations off, and their mean alone is 1: "
+        "predictions are in the standardised units of train.Y"
+    )
+
+
+def _seeds(trial: Trial) -> str | None:
+    first = trial.fit(60, 4)
+    before = _shared_generators()
+    second = trial.fit(60, 4, anew=True)
+    found = second.predict(trial.new(4), SEEDS.prediction)
+    if _shared_generators() != before:
+        return (
+            "it draws from a generator that all share (np.random.*, random.*); draw from seeds.initial, seeds.samples"
+        )
+    if not _equal(first.predict(trial.new(4), SEEDS.prediction), found, 0.0):
+        return "two fits with the same seeds predict differently; draw from seeds.initial, seeds.samples and the like"
+    return None
+
+
+def _shared_generators() -> tuple[Any, ...]:
+    """The states of the generators that all code of a process shares."""
+    state: Any = np.random.get_state(legacy=False)  # noqa: NPY002
+    return state["state"]["key"].tobytes(), state["state"]["pos"], random.getstate()
+
+
+def _other_rows(trial: Trial) -> str | None:
+    predictor, X = trial.fit(60, 4), trial.new(4)
+    beside = X.copy()
+    beside[1:] = 5.0 - 2.0 * beside[1:]
+    one, other = (_first(predictor.predict(each, SEEDS.prediction)) for each in (X, beside))
+    if _equal(one, other, SAME):
+        return None
+    return "the prediction of a row depends on the other rows that are asked for: test rows reach the method"
+
+
+def _inputs_kept(trial: Trial) -> str | None:
+    asked = trial.new(4)
+    trial.fit(60, 4).predict(asked, SEEDS.prediction)
+    kept = np.array_equal(asked, trial.new(4))
+    return None if kept else "it changes the array of rows that it predicts; others use it too"
+
+
+def _middle(found: Predicted) -> np.ndarray:
+    """Mean, or median where there is no mean, [N, 1]."""
+    if isinstance(found, Quantiles):
+        median = found.quantile(0.5)
+        assert median is not None
+        return median if found.mean is None else found.mean
+    return found.mean if isinstance(found, GaussianMixture) else found.draws.mean(axis=0)
+
+
+def _first(found: Predicted) -> list[np.ndarray]:
+    """The numbers of the first row."""
+    if isinstance(found, GaussianMixture):
+        return [found.means[:, 0], found.variances[:, 0]]
+    return [found.values[:, 0]] if isinstance(found, Quantiles) else [found.draws[:, 0]]
+
+
+def _equal(a: Any, b: Any, tolerance: float) -> bool:
+    if not isinstance(a, list):
+        a, b = (points.rows_of(each, np.zeros(each.shape)) for each in (a, b))
+        a, b = (list(each.values()) for each in (a, b))
+    return all(np.allclose(x, y, rtol=tolerance, atol=tolerance) for x, y in zip(a, b, strict=True))
+
+
+CHECKS = (
+    Check("20 rows of one feature", _few_rows),
+    Check("60 rows of four features", _several_features),
+    Check("standard units", _units),
+    Check("equal seeds, equal predictions", _seeds),
+    Check("no test row reaches another's prediction", _other_rows),
+    Check("the rows it predicts stay as they are", _inputs_kept),
+)

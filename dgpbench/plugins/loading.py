@@ -1,0 +1,105 @@
+"""Where plug-ins come from: an entry point of an installed package, or a file that the command line names.
+
+Nothing is loaded unless its name is asked for; no data file and no record names code.
+"""
+
+import importlib.util
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from dgpbench.errors import Refused
+from dgpbench.plugins.method import Method, Source, register
+
+GROUP = "dgpbench.methods"
+FLAG = "--plugin"
+
+
+def load(location: str) -> list[str]:
+    """Load what a ``Source`` says, or a file; the names of its methods."""
+    prefix = "entry point "
+    return load_entry_point(location.removeprefix(prefix)) if location.startswith(prefix) else load_file(Path(location))
+
+
+def load_file(path: Path) -> list[str]:
+    """Run a Python file and register every ``Method`` that stands in it under a name.
+
+    :raises Refused: where it is not there, fails, or holds none
+    """
+    if not path.is_file():
+        raise Refused(f"{FLAG} {path}: there is no such file")
+    module_name = f"dgpbench_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise Refused(f"{FLAG} {path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses and pickles look for it there
+    try:
+        spec.loader.exec_module(module)
+    except Refused:
+        raise
+    except Exception as problem:
+        raise Refused(f"{FLAG} {path} cannot be loaded: {type(problem).__name__}: {problem}") from problem
+    found = [value for value in vars(module).values() if isinstance(value, Method)]
+    if not found:
+        raise Refused(f"{FLAG} {path} holds no Method, as in METHOD = Method('my_method', fit, MySettings)")
+    for method in found:
+        register(method, Source.of_file(path))
+    return [method.name for method in found]
+
+
+def load_entry_point(name: str) -> list[str]:
+    """Load the method that an installed package offers under a name.
+
+    :raises Refused: where none does, or it cannot be imported
+    """
+    point = _points().get(name)
+    if point is None:
+        raise Refused(f"no installed package offers a method named {name} (entry points of the group {GROUP})")
+    try:
+        method = point.load()
+    except ImportError as problem:
+        raise Refused(f"method={name} cannot be imported: {problem}; {_how(point)}") from None
+    if not isinstance(method, Method) or method.name != name:
+        raise Refused(f"the entry point {name} = {point.value} is no Method of that name")
+    register(method, Source(f"entry point {name}", _digest(point)))
+    return [name]
+
+
+def installed() -> list[str]:
+    """The names that installed packages offer; their code is not loaded."""
+    return sorted(_points())
+
+
+def find(group: str, name: str) -> bool:
+    """For ``groups.find_by``: load a method by its name where an installed package offers it."""
+    return group == "method" and name in _points() and bool(load_entry_point(name))
+
+
+def take_flags(arguments: list[str]) -> list[str]:
+    """The arguments without ``--plugin FILE``, whose files are loaded."""
+    left, given = [], iter(arguments)
+    for argument in given:
+        flag, equals, value = argument.partition("=")
+        if flag != FLAG:
+            left.append(argument)
+            continue
+        path = value if equals else next(given, None)
+        if not path:
+            raise Refused(f"{FLAG} needs a file, as in {FLAG} my_method.py")
+        load_file(Path(path).expanduser())
+    return left
+
+
+def _points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _digest(point: EntryPoint) -> str:
+    """The version of the package that it comes from."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _how(point: EntryPoint) -> str:
+    extras = f"[{','.join(point.extras)}]" if point.extras else ""
+    return f"in a checkout, pip install '.{extras}'" if extras else f"its package is {point.value.split('.')[0]}"

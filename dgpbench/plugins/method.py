@@ -1,0 +1,196 @@
+"""The contract of a method from outside, and how one joins the methods of this package.
+
+    fit(train, settings, seeds, log) -> predictor          predictor.predict(X, seed) -> predictive
+
+train has standardised X [N, D] and Y [N, 1]; a predictive is a ``Gaussian``, ``GaussianMixture``, ``Quantiles`` or
+``Samples`` of the rows X [N*, D], in standard units, noise included.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dgpbench.config import groups
+from dgpbench.config.settings import declared
+from dgpbench.datasets.scaling import Regression
+from dgpbench.errors import Refused
+from dgpbench.methods import contract
+from dgpbench.methods.contract import FitSettings, Seeds
+from dgpbench.methods.settings import MethodSettings, Sizes
+from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.predictive import Predictive, Quantiles, Samples
+from dgpbench.training.log import TrainingLog
+from dgpbench.training.settings import TrainingSettings
+
+PREDICTIVES = (GaussianMixture, Quantiles, Samples)
+_sources: dict[str, "Source"] = {}
+
+
+@dataclass(frozen=True)
+class Settings(MethodSettings):
+    """The settings of a plug-in's method: derive a frozen dataclass of ``setting(help, default=...)`` fields."""
+
+    def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
+        """Nothing is known of it."""
+        del sizes, training, num_samples
+        return {}
+
+    def recorded(self) -> dict[str, Any]:
+        """All values, and the digest of the code: a record made by another version is never taken for this one's."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return values | {"code": _sources[self.name].digest}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By where the plug-in is, so that a worker process loads it."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _again, (_sources[self.name].location, values)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: its name, its ``fit`` and its settings.
+
+    :param name: as ``method=NAME``, of letters, digits and _
+    :param fit: ``fit(train, settings, seeds, log) -> predictor``; ``settings`` is an instance of ``settings``, and
+        ``seeds`` has a number for each kind of draw: initial, holdout, batches, samples, prediction
+    :param settings: a frozen dataclass derived from ``Settings``, every field with a default
+    :param citation: as a reader should cite it
+    :param budgets: budget -> values of settings at that budget
+    :param restore: ``restore(settings, arrays) -> predictor``, from what ``predictor.parameters()`` gave; None where
+        fitted models cannot be saved
+    """
+
+    name: str
+    fit: Callable[[Regression, Any, Seeds, TrainingLog], Any]
+    settings: type[Settings] = Settings
+    title: str = ""
+    citation: str = ""
+    budgets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    restore: Callable[[Any, Mapping[str, np.ndarray]], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a method's code is.
+
+    :param location: a file's path, or ``entry point NAME``
+    :param digest: of the code
+    """
+
+    location: str
+    digest: str
+
+    @classmethod
+    def of_file(cls, path: Path) -> "Source":
+        """A file, known by its bytes."""
+        return cls(str(path.resolve()), hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+
+
+def register(method: Method, source: Source) -> None:
+    """Make ``method=NAME`` work.
+
+    :raises Refused: for a name that is taken, or settings that have no defaults
+    """
+    known = _sources.get(method.name)
+    if known == source:
+        return
+    if known is not None or method.name in groups.names("method"):
+        raise Refused(f"there is a method named {method.name} already; give the plug-in's another name")
+    _sources[method.name] = source
+    defaults, family = _defaults(method), f"plug-in {method.name}"
+    facts: dict[str, Any] = {
+        "name": method.name,
+        "title": method.title or method.name,
+        "citation": method.citation,
+        "family": family,
+        "objective": "objective",
+        "single_layer": True,
+        "optimisers": ["own"],
+        "precisions": ["float64"],
+        "num_layers": 1,
+    }
+    budgets = {name: dict(values) for name, values in method.budgets.items()}
+    groups.add("method", method.name, facts | defaults | {"budgets": budgets})
+    contract.add(family, contract.Family(method.settings, _fitted(method), _restored(method)))
+    _tell_hydra(facts, {key: f"${{budgeted:{key}}}" for key in defaults})
+
+
+def _defaults(method: Method) -> dict[str, Any]:
+    of_fields = {each.name: each.default for each in fields(method.settings)}
+    own = {name: of_fields[name] for name in declared(method.settings) if name != "num_layers"}
+    if lacking := [name for name, value in own.items() if value is MISSING]:
+        raise Refused(f"{method.name}: setting {lacking[0]} needs a default, as in setting(..., default=1.0)")
+    return own
+
+
+def _tell_hydra(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """A choice of the group method, as a file of conf/method would be."""
+    from hydra.core.config_store import ConfigStore
+
+    defaults = [{"override /optimiser@_global_.optimiser": "own"}]
+    ConfigStore.instance().store(
+        group="method",
+        name=facts["name"],
+        node={"defaults": defaults, **facts, **settings},
+        provider="dgpbench plug-in",
+    )
+
+
+def _again(location: str, values: Mapping[str, Any]) -> MethodSettings:
+    from dgpbench.plugins import loading
+
+    loading.load(location)
+    settings = contract.settings_class(groups.describe("method", values["name"])["family"])
+    return settings(**values)
+
+
+# What the plug-in gives, as the house wants it ------------------------------------------------------------------------
+
+
+class Adapted:
+    """A plug-in's predictor with all that the contract of this package's methods asks for.
+
+    :param inner: what the plug-in's ``fit`` returned; its ``diagnostics``, if it has any, are kept in the record
+    """
+
+    def __init__(self, name: str, inner: Any):
+        self.name, self.inner = name, inner
+        self.diagnostics: dict[str, Any] = dict(getattr(inner, "diagnostics", None) or {})
+
+    def predict(self, X: np.ndarray, seed: int) -> Predictive:
+        """Predictions of the rows X [N, D], seen to be of the right kind and shape."""
+        found = self.inner.predict(X, seed)
+        if not isinstance(found, PREDICTIVES):
+            raise TypeError(
+                f"{self.name}: predict returned {type(found).__name__}; it returns Gaussian(mean, variance), "
+                "GaussianMixture(means, variances), Quantiles(levels, values) or Samples(draws)"
+            )
+        if found.shape != (len(X), 1):
+            raise ValueError(f"{self.name}: predictions have shape {found.shape}, and the rows are {len(X)}")
+        return found
+
+    def posterior(self) -> dict[str, np.ndarray]:
+        """None that the house could draw."""
+        return {}
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The arrays that ``restore`` takes, if it has any."""
+        given = getattr(self.inner, "parameters", None)
+        return dict(given()) if callable(given) else {}
+
+
+def _fitted(method: Method) -> Callable[..., Adapted]:
+    def fit(train: Regression, settings: FitSettings, seeds: Seeds, log: TrainingLog) -> Adapted:
+        return Adapted(method.name, log.training(lambda: method.fit(train, settings.method, seeds, log)))
+
+    return fit
+
+
+def _restored(method: Method) -> Callable[..., Adapted] | None:
+    if (restore := method.restore) is None:
+        return None
+    return lambda settings, arrays: Adapted(method.name, restore(settings.method, arrays))

@@ -1,0 +1,87 @@
+"""``dgpbench check-method``: what keeps the contract passes, and each way of breaking it is named."""
+
+import door
+import pytest
+
+GOOD = """
+from dataclasses import dataclass
+import numpy as np
+from dgpbench.plugins import Gaussian, Method, Settings, setting
+
+@dataclass(frozen=True)
+class Ridge(Settings):
+    num_features: int = setting("random features", low=1, default=100)
+    noise: float = setting("noise variance", above=0, default=0.1)
+
+class Fitted:
+    def __init__(self, train, settings, rng):
+        self.W = rng.normal(size=(train.X.shape[1], settings.num_features)) / 2
+        self.b = rng.uniform(0, 2 * np.pi, settings.num_features)
+        self.noise, F = settings.noise, self.features(train.X)
+        self.A = F.T @ F / self.noise + np.eye(settings.num_features)
+        self.w = np.linalg.solve(self.A, F.T @ train.Y[:, 0] / self.noise)
+
+    def features(self, X):
+        return np.sqrt(2 / len(self.b)) * np.cos(X @ self.W + self.b)
+
+    def predict(self, X, seed):
+        F = self.features(X)
+        return Gaussian(F @ self.w, self.noise + (F * np.linalg.solve(self.A, F.T).T).sum(axis=1))
+
+def fit(train, settings, seeds, log):
+    return Fitted(train, settings, np.random.default_rng(seeds.initial))
+
+METHOD = Method("NAME", fit, Ridge)
+"""
+# name -> what is broken, and the sentence
+BROKEN = {
+    "wrong_units": ("Gaussian(F @ self.w,", "Gaussian(25.0 + 9.0 * F @ self.w,", "standard deviations off"),
+    "ignores_seed": ("np.random.default_rng(seeds.initial)", "np.random", "it draws from a generator that all share"),
+    "own_seed": ("np.random.default_rng(seeds.initial)", "np.random.default_rng()", "two fits with the same seeds"),
+    "gives_nan": ("Gaussian(F @ self.w,", "Gaussian(F @ self.w / np.inf * np.inf,", "not finite"),
+    "wrong_shape": (
+        "F = self.features(X)\n        return",
+        "F = self.features(X)[1:]\n        return",
+        "have shape (16, 1)",
+    ),
+    "peeks": ("F = self.features(X)\n", "F = self.features((X - X.mean(axis=0)) / X.std(axis=0))\n", "test rows reach"),
+    "needs_two": (
+        "def fit(train, settings, seeds, log):\n",
+        "def fit(train, settings, seeds, log):\n    train.X[:, 1]\n",
+        "IndexError",
+    ),
+    "overwrites": (
+        "F = self.features(X)\n",
+        "X += 1.0\n        F = self.features(X)\n",
+        "it changes the array of rows",
+    ),
+}
+
+
+def plugin(folder, name: str, old: str = "", new: str = ""):
+    """The file of a method, broken where that is asked for."""
+    assert old in GOOD
+    path = folder / f"{name}.py"
+    path.write_text(GOOD.replace("NAME", name).replace(old, new) if old else GOOD.replace("NAME", name))
+    return path
+
+
+def test_a_method_that_keeps_the_contract_passes(tmp_path, capsys):
+    assert door.command("check-method", "keeps_it", "--plugin", str(plugin(tmp_path, "keeps_it"))) == 0
+    said = capsys.readouterr().out
+    assert said.count("ok") == 6
+    assert "keeps_it keeps the contract" in said
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_method_fails_and_the_reason_is_named(name, tmp_path, capsys):
+    old, new, reason = BROKEN[name]
+    assert door.command("check-method", name, f"--plugin={plugin(tmp_path, name, old, new)}") == 1
+    (line, *_) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILED")]
+    assert reason in line
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("method", ["gpr", "sgpr", "sgp", "mf", "star", "fc_mc", "sghmc", "sod", "aep", "aepmcm"])
+def test_methods_of_this_package_pass(method, capsys):
+    assert door.command("check-method", method) == 0, capsys.readouterr().out

@@ -1,0 +1,151 @@
+"""A method from outside: runs, records, tables, workers and refusals, through the command line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import door
+import pytest
+from test_check_method import GOOD, plugin
+
+from dgpbench.report.collect import collect
+
+QUICK = ("dataset=diabetes", "budget=smoke")
+
+
+def run(folder, name: str, *words: str, status: str = "done"):
+    return door.run(folder / "results", f"method={name}", *QUICK, *words, status=status)
+
+
+def test_a_run_is_recorded_as_any_other(tmp_path):
+    path = plugin(tmp_path, "recorded")
+    record = run(tmp_path, "recorded", f"--plugin={path}", "method.noise=0.3").record
+    assert record["identity"]["method"] == "recorded"
+    assert record["identity"]["overrides"] == {"method.noise": 0.3}
+    assert record["config"]["method"]["num_features"] == 100
+    assert len(record["config"]["method"]["code"]) == 16
+    assert record["scores"]["tll"] > -6.5
+    assert record["scores"]["tll"] == -record["scores"]["nlpp"]
+
+
+def test_a_changed_file_is_another_method_and_its_record_is_not_taken_for_this_ones(tmp_path):
+    """In processes of their own, as a user meets it."""
+    words = ["run", "method=changing", *QUICK, "progress=false", "plot=false", f"results_dir={tmp_path}/results"]
+
+    def outcome(path: Path):
+        command = [sys.executable, "-m", "dgpbench", *words, "--plugin", str(path)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=200)
+
+    path = plugin(tmp_path, "changing")
+    assert outcome(path).returncode == 0
+    again = outcome(path)
+    assert again.returncode == 0
+    assert "is done already" in again.stdout
+    path.write_text(path.read_text().replace("default=0.1)", "default=0.2)"))
+    changed = outcome(path)
+    assert changed.returncode == 2
+    assert "made with other settings" in changed.stderr
+
+
+def test_settings_are_checked_as_all_settings_are(tmp_path, capsys):
+    path = plugin(tmp_path, "checked")
+    assert door.command("run", "method=checked", f"--plugin={path}", "method.noise=-1", *QUICK) == 2
+    assert "method.noise takes a number above 0" in capsys.readouterr().err
+    assert door.command("run", "method=checked", f"--plugin={path}", "method.nose=1", *QUICK) == 2
+    assert "did you mean method.noise?" in capsys.readouterr().err
+    assert door.command("run", "method=checked", f"--plugin={path}", "training.learning_rate=1", *QUICK) == 2
+
+
+def test_a_sweep_and_workers_know_it(tmp_path):
+    path, results = plugin(tmp_path, "swept"), f"results_dir={tmp_path}/results"
+    words = ("method=swept", "split=0,1", f"--plugin={path}", *QUICK, results, *door.QUIET)
+    assert door.command("run", *words, "--multirun") == 0
+    frame = collect(tmp_path / "results")
+    assert sorted(frame["split"]) == [0, 1]
+    assert set(frame["status"]) == {"done"}
+
+
+def test_budgets_that_it_names_change_its_settings(tmp_path):
+    path = plugin(tmp_path, "budgeted")
+    path.write_text(path.read_text().replace("fit, Ridge)", 'fit, Ridge, budgets={"smoke": {"num_features": 7}})'))
+    record = run(tmp_path, "budgeted", f"--plugin={path}").record
+    assert record["config"]["method"]["num_features"] == 7
+    assert record["identity"]["overrides"] == {}
+
+
+QUANTILES = """
+from sklearn.linear_model import QuantileRegressor
+import numpy as np
+from dgpbench.plugins import Method, Quantiles, Settings
+
+class Fitted:
+    def __init__(self, train, seeds):
+        self.levels = np.array([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975])
+        self.models = [QuantileRegressor(quantile=p, alpha=0).fit(train.X, train.Y[:, 0]) for p in self.levels]
+
+    def predict(self, X, seed):
+        return Quantiles(self.levels, np.array([model.predict(X) for model in self.models]))
+
+METHOD = Method("linear_quantiles", lambda train, settings, seeds, log: Fitted(train, seeds))
+"""
+
+
+def test_quantiles_are_scored_where_they_can_be_and_the_rest_is_said_to_be_missing(tmp_path, capsys):
+    path = tmp_path / "linear_quantiles.py"
+    path.write_text(QUANTILES)
+    record = run(tmp_path, "linear_quantiles", f"--plugin={path}").record
+    assert {"tll", "nlpp", "rmse", "sharpness"} & set(record["scores"]) == set()
+    assert {"crps", "pinball", "interval_score_90", "coverage_50", "coverage_95"} <= set(record["scores"])
+    assert 0.85 < record["scores"]["coverage_95"] <= 1.0
+    assert "not scored, its predictions do not say: tll, nlpp, rmse, sharpness" in capsys.readouterr().out
+
+
+def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):
+    from sklearn.linear_model import BayesianRidge
+
+    path = tmp_path / "bayes.py"
+    path.write_text(
+        "from sklearn.linear_model import BayesianRidge\n"
+        "from dgpbench.plugins import from_sklearn\n"
+        'METHOD = from_sklearn("bayes", lambda settings, seed: BayesianRidge())\n'
+    )
+    found = run(tmp_path, "bayes", f"--plugin={path}")
+    from dgpbench.datasets import registry
+    from dgpbench.runs.problem import prepare
+    from dgpbench.runs.resolve import resolve_overrides
+
+    same = resolve_overrides(["method=gpr", *QUICK])
+    problem = prepare(same, registry.load(same.dataset))
+    fitted = BayesianRidge().fit(problem.train.X, problem.train.Y[:, 0])
+    mean = problem.scaler.mean_y + problem.scaler.scale_y * fitted.predict(problem.test.X)
+    assert found.points["mean"].to_numpy() == pytest.approx(mean, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("x = 1\n", "holds no Method"),
+        ("import nowhere_at_all\n", "cannot be loaded: ModuleNotFoundError"),
+        (GOOD.replace("NAME", "star"), "there is a method named star already"),
+        (GOOD.replace("NAME", "lacks").replace(", default=0.1", ""), "setting noise needs a default"),
+    ],
+)
+def test_a_file_that_is_no_plug_in_is_refused_in_one_sentence(text, sentence, tmp_path, capsys):
+    path = tmp_path / "wrong.py"
+    path.write_text(text)
+    assert door.command("run", "method=mf", f"--plugin={path}", *QUICK) == 2
+    error = capsys.readouterr().err.strip()
+    assert sentence in error
+    assert "\n" not in error
+
+
+def test_a_file_that_is_not_there_is_refused(capsys):
+    assert door.command("run", "method=mf", "--plugin", "nowhere.py") == 2
+    assert "there is no such file" in capsys.readouterr().err
+
+
+def test_no_record_and_no_configuration_names_code(tmp_path):
+    """A record of a plug-in's run holds a digest of its code and no path to it."""
+    path = plugin(tmp_path, "pathless")
+    assert str(tmp_path) not in json.dumps(run(tmp_path, "pathless", f"--plugin={path}").record)
