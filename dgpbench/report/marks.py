@@ -93,7 +93,7 @@ def _clearly_better_than_sgp(cells: pd.DataFrame) -> set[Key]:
     """The complete cells whose standard error lies wholly on the better side of sgp's."""
     done = complete(cells)
     sgp = done[done["method"] == "sgp"].set_index("dataset")
-    bound = done["dataset"].map(sgp["loss"] - sgp["stderr"])
+    bound = done["dataset"].map(sgp["loss"] - sgp["stderr"]).astype(float)  # of no rows it would be texts
     return {key_of(cell) for cell in done[done["loss"] + done["stderr"] < bound].itertuples()}
 
 

@@ -43,7 +43,7 @@ def test_empty_rows_and_columns_of_a_sheet_are_dropped() -> None:
 
 
 def test_csv_parses_to_the_nearest_float() -> None:
-    texts = [repr(x) for x in np.random.Generator(np.random.PCG64(0)).standard_normal(2000) * 1e-7]
+    texts = [repr(float(x)) for x in np.random.Generator(np.random.PCG64(0)).standard_normal(2000) * 1e-7]
     parsed = read(io.BytesIO("\n".join(["x", *texts]).encode()), {"format": "csv"})
     assert parsed[:, 0].tolist() == [float(text) for text in texts]
 
