@@ -12,7 +12,20 @@ import dgpbench
 PACKAGE = Path(dgpbench.__file__).parent
 # Each room imports those before it, and itself.
 ROOMS = (
-    *("errors", "seeds", "system", "config", "predictions", "datasets", "gp", "training", "methods", "plugins", "runs"),
+    *(
+        "errors",
+        "seeds",
+        "system",
+        "config",
+        "predictions",
+        "datasets",
+        "gp",
+        "training",
+        "methods",
+        "plugins",
+        "baselines",
+        "runs",
+    ),
     "models",
     *("experiments", "report", "benchmarks", "commands", "cli", "__main__"),
 )

@@ -3,13 +3,19 @@
 Nothing is loaded unless its name is asked for; no data file and no record names code.
 """
 
+import copyreg
 import importlib.util
 import sys
+from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
+from dgpbench.config import groups
 from dgpbench.errors import Refused
-from dgpbench.plugins.method import Method, Source, register
+from dgpbench.methods.contract import settings_class
+from dgpbench.methods.settings import MethodSettings
+from dgpbench.plugins.method import Method, Settings, Source, location_of, register
 
 GROUP = "dgpbench.methods"
 FLAG = "--plugin"
@@ -44,7 +50,7 @@ def load_file(path: Path) -> list[str]:
     if not found:
         raise Refused(f"{FLAG} {path} holds no Method, as in METHOD = Method('my_method', fit, MySettings)")
     for method in found:
-        register(method, Source.of_file(path))
+        _add(method, Source.of_file(path))
     return [method.name for method in found]
 
 
@@ -62,8 +68,24 @@ def load_entry_point(name: str) -> list[str]:
         raise Refused(f"method={name} cannot be imported: {problem}; {_how(point)}") from None
     if not isinstance(method, Method) or method.name != name:
         raise Refused(f"the entry point {name} = {point.value} is no Method of that name")
-    register(method, Source(f"entry point {name}", _digest(point)))
+    _add(method, Source(f"entry point {name}", _digest(point)))
     return [name]
+
+
+def _add(method: Method, source: Source) -> None:
+    """Register a method, whose settings then travel to a worker by where its code is."""
+    register(method, source)
+    copyreg.pickle(method.settings, _reduced)
+
+
+def _reduced(settings: Settings) -> tuple[Any, ...]:
+    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
+    return _again, (location_of(settings.name), values)
+
+
+def _again(location: str, values: dict[str, Any]) -> MethodSettings:
+    load(location)
+    return settings_class(groups.describe("method", values["name"])["family"])(**values)
 
 
 def installed() -> list[str]:

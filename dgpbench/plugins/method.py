@@ -44,11 +44,6 @@ class Settings(MethodSettings):
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return values | {"code": _sources[self.name].digest}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """By where the plug-in is, so that a worker process loads it."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return _again, (_sources[self.name].location, values)
-
 
 @dataclass(frozen=True)
 class Method:
@@ -119,6 +114,11 @@ def register(method: Method, source: Source) -> None:
     _tell_hydra(facts, {key: f"${{budgeted:{key}}}" for key in defaults})
 
 
+def location_of(name: str) -> str:
+    """Where the code of a method is."""
+    return _sources[name].location
+
+
 def _defaults(method: Method) -> dict[str, Any]:
     of_fields = {each.name: each.default for each in fields(method.settings)}
     own = {name: of_fields[name] for name in declared(method.settings) if name != "num_layers"}
@@ -138,14 +138,6 @@ def _tell_hydra(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         node={"defaults": defaults, **facts, **settings},
         provider="dgpbench plug-in",
     )
-
-
-def _again(location: str, values: Mapping[str, Any]) -> MethodSettings:
-    from dgpbench.plugins import loading
-
-    loading.load(location)
-    settings = contract.settings_class(groups.describe("method", values["name"])["family"])
-    return settings(**values)
 
 
 # What the plug-in gives, as the house wants it ------------------------------------------------------------------------

@@ -66,6 +66,18 @@ def test_a_sweep_and_workers_know_it(tmp_path):
     assert set(frame["status"]) == {"done"}
 
 
+def test_workers_load_it(tmp_path):
+    """Settings of a plug-in travel to processes of their own by where its code is."""
+    from dgpbench.experiments.engine import engine
+    from dgpbench.plugins import loading
+    from dgpbench.runs.resolve import resolve_overrides
+
+    loading.load_file(plugin(tmp_path, "travelling"))
+    words = ["method=travelling", *QUICK, f"results_dir={tmp_path}/results", *door.QUIET]
+    runs = [resolve_overrides([*words, f"split={split}", "method.noise=0.2"]) for split in (0, 1)]
+    assert [outcome.status for outcome in engine(runs, workers=2)] == ["done", "done"]
+
+
 def test_budgets_that_it_names_change_its_settings(tmp_path):
     path = plugin(tmp_path, "budgeted")
     path.write_text(path.read_text().replace("fit, Ridge)", 'fit, Ridge, budgets={"smoke": {"num_features": 7}})'))

@@ -1,0 +1,108 @@
+"""Gradient boosting: quantiles one by one (scikit-learn), and a Gaussian by natural gradients (NGBoost)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dgpbench.datasets.scaling import Regression
+from dgpbench.methods.contract import Seeds
+from dgpbench.plugins import Gaussian, GaussianMixture, Method, Quantiles, Settings, setting
+from dgpbench.training.log import TrainingLog
+
+LEVELS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975, 0.99])
+
+
+@dataclass(frozen=True)
+class BoostingSettings(Settings):
+    """scikit-learn's defaults."""
+
+    max_iter: int = setting("trees for each level", low=1, default=100)
+    learning_rate: float = setting("shrinkage", above=0, default=0.1)
+
+
+class BoostedQuantiles:
+    """One ``HistGradientBoostingRegressor`` for each level, and one for the mean."""
+
+    def __init__(self, train: Regression, settings: BoostingSettings, seed: int):
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        told = {"max_iter": settings.max_iter, "learning_rate": settings.learning_rate, "random_state": seed}
+        X, y = train.X, train.Y[:, 0]
+        self.levels = [
+            HistGradientBoostingRegressor(loss="quantile", quantile=level, **told).fit(X, y) for level in LEVELS
+        ]
+        self.mean = HistGradientBoostingRegressor(**told).fit(X, y)
+
+    def predict(self, X: np.ndarray, seed: int) -> Quantiles:
+        """Quantiles, in order where the boosters' cross, and the mean."""
+        del seed
+        return Quantiles(LEVELS, np.array([each.predict(X) for each in self.levels]), self.mean.predict(X))
+
+
+def fit_quantiles(train: Regression, settings: BoostingSettings, seeds: Seeds, log: TrainingLog) -> BoostedQuantiles:
+    """Boosted trees for the pinball loss of each level."""
+    del log
+    return BoostedQuantiles(train, settings, seeds.initial % 2**32)
+
+
+GRADIENT_BOOSTING_QUANTILES = Method(
+    "gradient_boosting_quantiles",
+    fit_quantiles,
+    BoostingSettings,
+    title="Gradient boosting of 17 quantiles (scikit-learn)",
+    citation="Friedman (2001), Greedy function approximation: a gradient boosting machine, Annals of Statistics 29",
+)
+
+
+@dataclass(frozen=True)
+class NGBoostSettings(Settings):
+    """Those of the paper's experiments (Duan et al. 2020, Sec. 4)."""
+
+    max_stages: int = setting("most boosting stages", low=1, default=2000)
+    learning_rate: float = setting("shrinkage", above=0, default=0.01)
+    minibatch: float = setting("share of the rows that each stage sees", above=0, high=1, default=1.0)
+    holdout: float = setting("share of the rows that chooses the number of stages", above=0, below=1, default=0.2)
+
+
+class NGBoosted:
+    """A fitted ``NGBRegressor``."""
+
+    def __init__(self, regressor: Any, stages: int):
+        self.regressor, self.diagnostics = regressor, {"stages": stages}
+
+    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
+        """A Gaussian for each row."""
+        del seed
+        found = self.regressor.pred_dist(X)
+        return Gaussian(found.params["loc"], np.square(found.params["scale"]))
+
+
+def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, log: TrainingLog) -> NGBoosted:
+    """Stages chosen on a fifth of the training rows, then a fit of that many stages to all of them."""
+    from ngboost import NGBRegressor
+    from ngboost.distns import Normal
+    from sklearn.tree import DecisionTreeRegressor
+
+    del log
+    X, y = train.X, train.Y[:, 0]
+    seed = seeds.initial % 2**32
+    tree = DecisionTreeRegressor(max_depth=3, random_state=seed)  # NGBoost's, with a seed
+    told = {"Dist": Normal, "Base": tree, "learning_rate": settings.learning_rate, "random_state": seed}
+    told |= {"minibatch_frac": settings.minibatch, "verbose": False}
+    order = np.random.default_rng(seeds.holdout).permutation(len(X))
+    held_out = max(1, round(settings.holdout * len(X)))
+    kept, left = order[held_out:], order[:held_out]
+    tried = NGBRegressor(n_estimators=settings.max_stages, **told).fit(X[kept], y[kept], X_val=X[left], Y_val=y[left])
+    stages = int(tried.best_val_loss_itr or 0) + 1
+    return NGBoosted(NGBRegressor(n_estimators=stages, **told).fit(X, y), stages)
+
+
+NGBOOST = Method(
+    "ngboost",
+    fit_ngboost,
+    NGBoostSettings,
+    title="Natural gradient boosting of a Gaussian (NGBoost)",
+    citation="Duan et al. (2020), NGBoost: natural gradient boosting for probabilistic prediction, ICML",
+    budgets={"smoke": {"max_stages": 50, "learning_rate": 0.1}},
+)

@@ -1,0 +1,185 @@
+"""Neural networks in tf_keras: a deep ensemble, and Monte Carlo dropout."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dgpbench.datasets.scaling import Regression
+from dgpbench.methods.contract import Seeds
+from dgpbench.plugins import GaussianMixture, Method, Settings, setting
+from dgpbench.training.log import TrainingLog
+
+ROWS_AT_ONCE = 4096
+LEAST_VARIANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class EnsembleSettings(Settings):
+    """Lakshminarayanan et al. (2017), Sec. 3.2, without adversarial training."""
+
+    num_networks: int = setting("networks", low=1, default=5)
+    width: int = setting("units of the hidden layer; the paper has 100 for protein and year", low=1, default=50)
+    epochs: int = setting("passes over the training rows", low=1, default=40)
+    batch_size: int = setting("rows of a minibatch", low=1, default=100)
+    learning_rate: float = setting("Adam's learning rate", above=0, default=0.1)
+
+
+class Ensemble:
+    """Networks that give a mean and a variance each; their mixture predicts."""
+
+    def __init__(self, networks: Sequence[Any]):
+        self.networks = networks
+
+    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
+        """An equally weighted mixture of the networks' Gaussians."""
+        del seed
+        outputs = [
+            network.predict(X, batch_size=ROWS_AT_ONCE, verbose=0).astype(np.float64) for network in self.networks
+        ]
+        means, variances = zip(*((each[:, :1], _variance(each[:, 1:])) for each in outputs), strict=True)
+        return GaussianMixture(np.array(means), np.array(variances))
+
+
+def fit_ensemble(train: Regression, settings: EnsembleSettings, seeds: Seeds, log: TrainingLog) -> Ensemble:
+    """Each network minimises its negative log-likelihood from its own initial weights and order of rows."""
+    del log
+    return Ensemble([_network(train, settings, seeds.initial + number) for number in range(settings.num_networks)])
+
+
+def _network(train: Regression, settings: EnsembleSettings, seed: int) -> Any:
+    import tensorflow as tf
+    import tf_keras as keras
+
+    def negative_log_likelihood(y: Any, outputs: Any) -> Any:
+        mean, variance = outputs[:, :1], tf.nn.softplus(outputs[:, 1:]) + LEAST_VARIANCE
+        return 0.5 * tf.math.log(variance) + 0.5 * tf.square(y - mean) / variance
+
+    hidden = _dense(settings.width, seed, activation="relu")
+    model = keras.Sequential([hidden, _dense(2, seed + 1)])
+    model.compile(keras.optimizers.legacy.Adam(settings.learning_rate), negative_log_likelihood)
+    model.fit(_batches(train, settings.batch_size, seed), epochs=settings.epochs, verbose=0)
+    return model
+
+
+def _dense(width: int, seed: int, **more: Any) -> Any:
+    import tf_keras as keras
+
+    return keras.layers.Dense(width, kernel_initializer=keras.initializers.GlorotUniform(seed=seed % 2**31), **more)
+
+
+def _batches(train: Regression, batch_size: int, seed: int) -> Any:
+    """All rows in another order in each epoch, which the seed fixes."""
+    import tensorflow as tf
+
+    rows = tf.data.Dataset.from_tensor_slices((train.X.astype(np.float32), train.Y.astype(np.float32)))
+    return rows.shuffle(len(train.X), seed=seed % 2**31, reshuffle_each_iteration=True).batch(batch_size)
+
+
+def _variance(raw: np.ndarray) -> np.ndarray:
+    return np.logaddexp(0.0, raw) + LEAST_VARIANCE
+
+
+DEEP_ENSEMBLE = Method(
+    "deep_ensemble",
+    fit_ensemble,
+    EnsembleSettings,
+    title="Ensemble of five heteroscedastic networks",
+    citation="Lakshminarayanan, Pritzel & Blundell (2017), Simple and scalable predictive uncertainty estimation using "
+    "deep ensembles, NeurIPS",
+    budgets={"smoke": {"epochs": 3}},
+)
+
+
+@dataclass(frozen=True)
+class DropoutSettings(Settings):
+    """Gal & Ghahramani (2016), Sec. 5.2: 50 hidden units, 400 epochs, rate and precision by a held-out fifth."""
+
+    width: int = setting("units of the hidden layer; the paper has 100 for protein and year", low=1, default=50)
+    epochs: int = setting("passes over the training rows", low=1, default=400)
+    batch_size: int = setting("rows of a minibatch", low=1, default=128)
+    rates: list = setting("dropout rates to choose from", default=(0.005, 0.01, 0.05, 0.1))
+    noises: list = setting(
+        "noise variances, 1 / tau, to choose from, in standard units", default=(0.02, 0.05, 0.1, 0.2, 0.4)
+    )
+    lengthscale: float = setting("prior lengthscale", above=0, default=0.01)
+    holdout: float = setting("share of the training rows that chooses", above=0, below=1, default=0.2)
+    num_samples: int = setting("T, stochastic forward passes; the paper has 10,000", low=1, default=1000)
+
+
+class Dropped:
+    """A network whose dropout stays on: each pass draws another function.
+
+    :param noise: 1 / tau, in standard units
+    """
+
+    def __init__(self, network: Any, noise: float, settings: DropoutSettings, diagnostics: dict[str, Any]):
+        self.network, self.noise, self.settings, self.diagnostics = network, noise, settings, diagnostics
+
+    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
+        """1/T sum_t N(f_t(x), 1 / tau), the passes by masks that the seed fixes."""
+        means = _passes(self.network, X, self.settings.num_samples, seed)
+        return GaussianMixture(means, np.full_like(means, self.noise))
+
+
+def fit_dropout(train: Regression, settings: DropoutSettings, seeds: Seeds, log: TrainingLog) -> Dropped:
+    """A network for each rate and precision on four fifths of the rows; the best on the others, on all rows again."""
+    del log
+    order = np.random.default_rng(seeds.holdout).permutation(len(train.X))
+    count = max(1, round(settings.holdout * len(order)))
+    kept, left = (Regression(train.X[rows], train.Y[rows]) for rows in (order[count:], order[:count]))
+    scores = {}
+    for rate in settings.rates:
+        for noise in settings.noises:
+            tried = Dropped(_dropout_network(kept, settings, rate, noise, seeds.initial), noise, settings, {})
+            scores[rate, noise] = float(tried.predict(left.X, seeds.samples).log_density(left.Y).mean())
+    rate, noise = max(scores, key=lambda pair: scores[pair])
+    network = _dropout_network(train, settings, rate, noise, seeds.initial)
+    return Dropped(network, noise, settings, {"dropout_rate": rate, "noise_variance": noise})
+
+
+def _dropout_network(train: Regression, settings: DropoutSettings, rate: float, noise: float, seed: int) -> Any:
+    import tf_keras as keras
+
+    decay = keras.regularizers.l2(settings.lengthscale**2 * (1 - rate) * noise / (2 * len(train.X)))
+    model = keras.Sequential(
+        [
+            keras.layers.Dropout(rate, seed=seed % 2**31),
+            _dense(settings.width, seed, activation="relu", kernel_regularizer=decay),
+            keras.layers.Dropout(rate, seed=(seed + 1) % 2**31),
+            _dense(1, seed + 1, kernel_regularizer=decay),
+        ]
+    )
+    model.compile(keras.optimizers.legacy.Adam(), "mse")
+    model.fit(_batches(train, settings.batch_size, seed), epochs=settings.epochs, verbose=0)
+    model.dropout_rate = rate
+    return model
+
+
+def _passes(network: Any, X: np.ndarray, num: int, seed: int) -> np.ndarray:
+    """T passes with dropout, [T, N, 1]: the masks of a row depend on the seed and its place alone."""
+    rng = np.random.default_rng(seed)
+    first, second = (layer for layer in network.layers if layer.weights)
+    (W, b), (v, c) = (([each.numpy().astype(np.float64) for each in layer.weights]) for layer in (first, second))
+    keep = 1 - network.dropout_rate
+    found = np.empty((num, len(X), 1))
+    for t in range(num):
+        inputs = X * (rng.random(X.shape) < keep) / keep
+        hidden = np.maximum(inputs @ W + b, 0.0)
+        found[t] = (hidden * (rng.random(hidden.shape) < keep) / keep) @ v + c
+    return found
+
+
+MC_DROPOUT = Method(
+    "mc_dropout",
+    fit_dropout,
+    DropoutSettings,
+    title="Monte Carlo dropout",
+    citation="Gal & Ghahramani (2016), Dropout as a Bayesian approximation: representing model uncertainty in deep "
+    "learning, ICML",
+    budgets={
+        "laptop": {"epochs": 100, "rates": [0.005, 0.05], "num_samples": 500},
+        "smoke": {"epochs": 3, "rates": [0.05], "noises": [0.1, 0.4], "num_samples": 20},
+    },
+)
