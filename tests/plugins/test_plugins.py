@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import door
+import numpy as np
 import pytest
 from test_check_method import GOOD, plugin
 
@@ -42,7 +43,7 @@ def test_a_changed_file_is_another_method_and_its_record_is_not_taken_for_this_o
     again = outcome(path)
     assert again.returncode == 0
     assert "is done already" in again.stdout
-    path.write_text(path.read_text().replace("default=0.1)", "default=0.2)"))
+    path.write_text(path.read_text().replace("np.cos", "np.sin"))
     changed = outcome(path)
     assert changed.returncode == 2
     assert "made with other settings" in changed.stderr
@@ -130,8 +131,10 @@ def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):
     same = resolve_overrides(["method=gpr", *QUICK])
     problem = prepare(same, registry.load(same.dataset))
     fitted = BayesianRidge().fit(problem.train.X, problem.train.Y[:, 0])
-    mean = problem.scaler.mean_y + problem.scaler.scale_y * fitted.predict(problem.test.X)
-    assert found.points["mean"].to_numpy() == pytest.approx(mean, rel=1e-12)
+    mean, deviation = fitted.predict(problem.test.X, return_std=True)
+    scale = problem.scaler.scale_y
+    assert found.points["mean"].to_numpy() == pytest.approx(problem.scaler.mean_y + scale * mean, rel=1e-12)
+    assert found.points["variance"].to_numpy() == pytest.approx(np.square(scale * deviation), rel=1e-12)
 
 
 @pytest.mark.parametrize(

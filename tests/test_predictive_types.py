@@ -1,0 +1,93 @@
+"""Quantiles and samples: what they score, against a Gaussian whose scores are known."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dgpbench.errors import NonFinitePredictions
+from dgpbench.predictions import metrics, points
+from dgpbench.predictions.predictive import Gaussian, Quantiles, Samples
+
+LEVELS = np.arange(1, 400) / 400
+MEAN, DEVIATION = np.array([[-1.0], [2.0], [0.5]]), np.array([[0.5], [1.0], [3.0]])
+Y = np.array([[-0.3], [1.5], [-4.0]])
+NORMAL = Gaussian(MEAN, DEVIATION**2)
+
+
+def quantiles(levels=LEVELS, **more) -> Quantiles:
+    return Quantiles(levels, MEAN + DEVIATION * norm.ppf(levels)[:, None, None], **more)
+
+
+def test_quantiles_of_a_gaussian_have_its_scores():
+    exact, found = points.rows_of(NORMAL, Y), points.rows_of(quantiles(), Y)
+    assert set(found) == {"y", "crps", "pit", "q05", "q25", "q50", "q75", "q95"}
+    np.testing.assert_allclose(found["crps"], exact["crps"], rtol=2e-3)
+    np.testing.assert_allclose(found["pit"], exact["pit"], atol=2e-3)
+    np.testing.assert_allclose(found["q95"], exact["q95"], rtol=1e-12)
+    scores = metrics.scores(found)
+    assert set(metrics.METRICS) - set(scores) == {"tll", "nlpp", "rmse", "sharpness"}
+    assert scores["pinball"] == pytest.approx(metrics.scores(exact)["pinball"], rel=1e-10)
+
+
+def test_the_crps_of_three_quantiles_is_twice_their_pinball_losses_by_their_parts_of_the_unit_interval():
+    found = Quantiles([0.1, 0.5, 0.8], np.array([[0.0], [1.0], [3.0]]))
+    pinball = [0.1 * 2.0, 0.5 * 1.0, 0.2 * 1.0]  # of y = 2
+    assert found.crps(np.array([[2.0]])).item() == pytest.approx(2 * np.dot([0.3, 0.35, 0.35], pinball))
+
+
+def test_the_pit_lies_between_the_levels_and_half_way_out_beyond_them():
+    found = Quantiles([0.02, 0.5, 0.98], np.array([[0.0, 0, 0, 0], [1.0, 1, 1, 1], [3.0, 3, 3, 3]]))
+    pit = found.cdf(np.array([[-5.0], [0.5], [2.0], [9.0]]))
+    np.testing.assert_allclose(pit[:, 0], [0.01, 0.26, 0.74, 0.99])
+
+
+def test_quantiles_that_cross_are_put_in_order():
+    crossed = Quantiles([0.25, 0.5, 0.75], np.array([[2.0], [1.0], [3.0]]))
+    np.testing.assert_array_equal(crossed.values[:, 0, 0], [1.0, 2.0, 3.0])
+
+
+def test_few_levels_give_few_scores():
+    found = points.rows_of(quantiles(np.array([0.1, 0.5, 0.9])), Y)
+    assert set(found) == {"y", "crps", "q25", "q50", "q75"}
+    assert set(metrics.scores(found)) == {"crps"}
+
+
+def test_a_mean_that_is_given_has_an_rmse():
+    scores = metrics.scores(points.rows_of(quantiles(mean=MEAN), Y))
+    assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((MEAN - Y) ** 2)))
+
+
+@pytest.mark.parametrize("found", [quantiles(), quantiles(mean=MEAN), Samples(np.stack([MEAN, MEAN + 1, MEAN - 3]))])
+def test_other_units_shift_and_scale_every_column(found):
+    before, after = points.rows_of(found, Y), points.rows_of(found.shifted_scaled(10.0, 3.0), 10.0 + 3.0 * Y)
+    for name, column in before.items():
+        factor = {"pit": 1.0, "crps": 3.0, "variance": 9.0}.get(name)
+        expected = 10.0 + 3.0 * column if factor is None else factor * column
+        np.testing.assert_allclose(after[name], expected, rtol=1e-10, err_msg=name)
+
+
+def test_samples_have_the_scores_of_their_empirical_distribution():
+    draws = np.random.default_rng(0).normal(MEAN, DEVIATION, size=(60, 3, 1))
+    found = points.rows_of(Samples(draws), Y)
+    pairs = np.abs(draws[:, None] - draws[None]).mean(axis=(0, 1))
+    np.testing.assert_allclose(found["crps"], np.abs(draws - Y).mean(axis=0) - pairs / 2, rtol=1e-10)
+    np.testing.assert_allclose(found["pit"], (draws < Y).mean(axis=0))
+    np.testing.assert_allclose(found["mean"], draws.mean(axis=0))
+    np.testing.assert_allclose(found["q75"], np.quantile(draws, 0.75, axis=0))
+    assert set(metrics.METRICS) - set(metrics.scores(found)) == {"tll", "nlpp"}
+
+
+@pytest.mark.parametrize(
+    ("levels", "values"),
+    [([0.5], [[1.0]]), ([0.5, 0.2], [[1.0], [2.0]]), ([0.0, 0.5], [[1.0], [2.0]]), ([0.1, 0.9], [1, 2])],
+)
+def test_quantiles_that_are_none_are_refused(levels, values):
+    with pytest.raises(ValueError, match="quantiles need"):
+        Quantiles(levels, np.array(values))
+
+
+def test_what_is_not_finite_is_refused():
+    with pytest.raises(NonFinitePredictions, match="1 of 2 predicted quantiles are not finite"):
+        Quantiles([0.1, 0.9], np.array([[1.0], [np.nan]]))
+    with pytest.raises(NonFinitePredictions, match="draws"):
+        Samples(np.array([[1.0], [np.inf]]))
