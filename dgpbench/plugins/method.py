@@ -128,16 +128,13 @@ def _defaults(method: Method) -> dict[str, Any]:
 
 
 def _tell_hydra(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """A choice of the group method, as a file of conf/method would be."""
+    """A choice of the group method, as a file of conf/method would be, and the optimiser that it has."""
     from hydra.core.config_store import ConfigStore
 
-    defaults = [{"override /optimiser@_global_.optimiser": "own"}]
-    ConfigStore.instance().store(
-        group="method",
-        name=facts["name"],
-        node={"defaults": defaults, **facts, **settings},
-        provider="dgpbench plug-in",
-    )
+    node = {"defaults": [{"override /optimiser@_global_.optimiser": "own"}], **facts, **settings}
+    store = ConfigStore.instance().store
+    store(group="method", name=facts["name"], node=node, provider="dgpbench plug-in")
+    store(group="optimiser", name="own", node={"optimiser": "own"}, package="training", provider="dgpbench plug-in")
 
 
 # What the plug-in gives, as the house wants it ------------------------------------------------------------------------
