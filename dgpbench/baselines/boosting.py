@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dgpbench.datasets.scaling import Regression
+from dgpbench.errors import Refused
 from dgpbench.methods.contract import Seeds
 from dgpbench.plugins import Gaussian, GaussianMixture, Method, Quantiles, Settings, setting
 from dgpbench.training.log import TrainingLog
@@ -80,8 +81,11 @@ class NGBoosted:
 
 def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, log: TrainingLog) -> NGBoosted:
     """Stages chosen on a fifth of the training rows, then a fit of that many stages to all of them."""
-    from ngboost import NGBRegressor
-    from ngboost.distns import Normal
+    try:
+        from ngboost import NGBRegressor
+        from ngboost.distns import Normal
+    except ImportError as problem:
+        raise Refused(f"method=ngboost needs NGBoost ({problem}): in a checkout, pip install '.[ngboost]'") from None
     from sklearn.tree import DecisionTreeRegressor
 
     del log

@@ -65,7 +65,7 @@ def load_entry_point(name: str) -> list[str]:
     try:
         method = point.load()
     except ImportError as problem:
-        raise Refused(f"method={name} cannot be imported: {problem}; {_how(point)}") from None
+        raise Refused(f"method={name}, the entry point {point.value}, cannot be imported: {problem}") from None
     if not isinstance(method, Method) or method.name != name:
         raise Refused(f"the entry point {name} = {point.value} is no Method of that name")
     _add(method, Source(f"entry point {name}", _digest(point)))
@@ -86,11 +86,6 @@ def _reduced(settings: Settings) -> tuple[Any, ...]:
 def _again(location: str, values: dict[str, Any]) -> MethodSettings:
     load(location)
     return settings_class(groups.describe("method", values["name"])["family"])(**values)
-
-
-def installed() -> list[str]:
-    """The names that installed packages offer; their code is not loaded."""
-    return sorted(_points())
 
 
 def find(group: str, name: str) -> bool:
@@ -120,8 +115,3 @@ def _points() -> dict[str, EntryPoint]:
 def _digest(point: EntryPoint) -> str:
     """The version of the package that it comes from."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-
-
-def _how(point: EntryPoint) -> str:
-    extras = f"[{','.join(point.extras)}]" if point.extras else ""
-    return f"in a checkout, pip install '.{extras}'" if extras else f"its package is {point.value.split('.')[0]}"

@@ -95,8 +95,8 @@ def register(method: Method, source: Source) -> None:
         return
     if known is not None or method.name in groups.names("method"):
         raise Refused(f"there is a method named {method.name} already; give the plug-in's another name")
-    _sources[method.name] = source
     defaults, family = _defaults(method), f"plug-in {method.name}"
+    _sources[method.name] = source
     facts: dict[str, Any] = {
         "name": method.name,
         "title": method.title or method.name,

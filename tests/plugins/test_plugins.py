@@ -160,6 +160,13 @@ def test_a_file_that_is_not_there_is_refused(capsys):
     assert "there is no such file" in capsys.readouterr().err
 
 
+def test_a_baseline_whose_package_is_missing_is_refused_and_leaves_no_record(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ngboost", None)
+    assert door.command("run", "method=ngboost", *QUICK, *door.QUIET, f"results_dir={tmp_path}") == 2
+    assert "pip install '.[ngboost]'" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("record.json"))
+
+
 def test_no_record_and_no_configuration_names_code(tmp_path):
     """A record of a plug-in's run holds a digest of its code and no path to it."""
     path = plugin(tmp_path, "pathless")
