@@ -24,7 +24,10 @@ def adam(training: AdamSettings | SamplerSettings, share: float = 1.0):
 
     :param share: of the learning rate
     """
-    return tf_keras.optimizers.legacy.Adam(decayed(share * training.learning_rate, training), epsilon=1e-8)
+    beta_2 = 0.999 if isinstance(training, SamplerSettings) else training.beta_2
+    return tf_keras.optimizers.legacy.Adam(
+        decayed(share * training.learning_rate, training), beta_2=beta_2, epsilon=1e-8
+    )
 
 
 class AdamOfTwoRates:

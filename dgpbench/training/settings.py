@@ -44,6 +44,12 @@ class AdamSettings:
     final_decay_start: float = setting(
         "share of max_iterations after which final_decay holds", low=0, high=1, default=0.85
     )
+    beta_2: float = setting(
+        "Adam's decay rate of the mean squared gradient, which it remembers for 1 / (1 - beta_2) iterations",
+        above=0,
+        below=1,
+        default=0.999,
+    )
     early_stopping: bool = setting("hold rows out and stop when their score keeps falling")
     early_stopping_start: float = setting("first share of max_iterations that never stops", low=0, high=1)
     holdout_fraction: float = setting("share of the training rows held out", above=0, high=0.9)
