@@ -2,6 +2,7 @@
 
 import json
 from argparse import Namespace
+from importlib.metadata import entry_points
 from typing import Any
 
 from dgpbench.config import groups, references
@@ -19,6 +20,8 @@ SHOWN = {
 def listing(options: Namespace) -> int:
     """Print the entries of one group as a table or as JSON."""
     entries = [entry(options.group, name) for name in groups.names(options.group[:-1])]
+    if options.group == "methods":
+        entries += _installed({each["name"] for each in entries})
     if options.json:
         print(json.dumps(entries, indent=2))
         return 0
@@ -36,6 +39,12 @@ def entry(group: str, name: str) -> dict[str, Any]:
     if "citation" in shown:
         shown["citation"] = references.text(shown["citation"])
     return {"name": name} | shown
+
+
+def _installed(known: set[str]) -> list[dict[str, Any]]:
+    """The methods that installed packages offer; none is loaded, and nothing of them is known but where they are."""
+    points = sorted(entry_points(group="dgpbench.methods"))
+    return [{"name": each.name, "title": f"plug-in, {each.value}"} for each in points if each.name not in known]
 
 
 def _fact(key: str, value: Any) -> str:

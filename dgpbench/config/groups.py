@@ -37,6 +37,11 @@ def add(group: str, name: str, values: dict[str, Any]) -> None:
     _added[group, name] = values
 
 
+def added(group: str) -> list[str]:
+    """The names that plug-ins have added, in that order."""
+    return [name for kind, name in _added if kind == group]
+
+
 def find_by(finder: Callable[[str, str], bool]) -> None:
     """Let a function look for a name that is not there: it adds the name, or returns False."""
     if finder not in _finders:

@@ -1,7 +1,8 @@
 """What the papers show: one file of conf/experiment/ for each table or figure, narrowed by overrides.
 
 An item is a list of sub-sweeps, since few tables are a single product (sghmc has one to three layers where star
-has two and three), each of which may start from the runs of another (``starts_from``), and of blocks to render.
+has two and three), each of which may start from the runs of another (``starts_from``), and of blocks to render. An item
+that says what a further method runs on (``open``) takes every plug-in that is loaded, and every method that is named.
 Overrides have Hydra's grammar: those that an item sweeps narrow it, the budget, the protocol and the seed are replaced,
 and any other setting is changed in every run.
 """
@@ -70,6 +71,7 @@ class Item:
     :param external: overrides by key that say where and how runs are carried out, not what they compute
     :param results_dir: where its records are
     :param narrowed: the other overrides that were given
+    :param open: the sweep of a method that joins, but for its name; None where the methods are the paper's
     """
 
     name: str
@@ -83,6 +85,7 @@ class Item:
     results_dir: str = "results"
     narrowed: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    open: Mapping[str, Any] | None = None
 
     @property
     def budget(self) -> str:
@@ -115,8 +118,24 @@ def load(name: str, given: Sequence[str] = ()) -> Item:
             f"there is no item '{name}'{did_you_mean(name, names)}; `dgpbench list experiments` shows them all"
         )
     budgets = [each.input_line for each in parse_known(given) if each.key_or_group == "budget"]
-    item = _within_budget(narrow(_read(name), budgets))
+    item = _within_budget(narrow(_with_guests(_read(name), given), budgets))
     return narrow(item, [text for text in given if text not in budgets])
+
+
+def _with_guests(item: Item, given: Sequence[str]) -> Item:
+    """An open item with the methods that join it: plug-ins that are loaded, and those that ``method=`` names."""
+    if item.open is None:
+        return item
+    own = {name for sweep in item.sweeps for name in sweep.values["method"]}
+    named = [name for each in parse_known(given) if each.key_or_group == "method" for name in values_of(each)]
+    guests = [name for name in dict.fromkeys([*groups.added("method"), *named]) if name not in own]
+    joined = [_guest(item.open, name) for name in guests if groups.exists("method", name)]
+    return replace(item, sweeps=(*item.sweeps, *joined))
+
+
+def _guest(values: Mapping[str, Any], name: str) -> Sweep:
+    layers = {"method.num_layers": 1} if groups.describe("method", name).get("single_layer") else {}
+    return _sweep({**values, **layers, "method": name})
 
 
 def _within_budget(item: Item) -> Item:
@@ -144,7 +163,9 @@ def _within_budget(item: Item) -> Item:
 @cache
 def _read(name: str) -> Item:
     values = groups.describe("experiment", name)
-    usual: dict[str, Any] = {key: values[key] for key in ("task", "protocol") if key in values}
+    if "like" in values:  # another item, but for what it says itself
+        values = {**groups.describe("experiment", values["like"]), **values}
+    usual: dict[str, Any] = {key: values[key] for key in ("task", "protocol", "budget") if key in values}
     blocks = tuple(
         Block(**{**block, "pairs": tuple(map(tuple, block.get("pairs", ())))}) for block in values.get("render", ())
     )
@@ -157,6 +178,7 @@ def _read(name: str) -> Item:
         figure=values.get("figure"),
         note=values.get("note", ""),
         options=values.get("options", {}),
+        open={**usual, **values["open"]} if "open" in values else None,
     )
 
 

@@ -31,7 +31,7 @@ from dgpbench.methods.initialisation import kmeans_centres
 from dgpbench.methods.prediction import FIRST_Z, DeepPredictor, validation
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
-from dgpbench.training.loops import maximise
+from dgpbench.training.loops import adam, maximise
 from dgpbench.training.settings import AdamSettings
 
 
@@ -56,6 +56,7 @@ def fit(
         training,
         seeds.batches,
         log,
+        optimiser=adam(training, noise=model.prior.likelihood.variance.unconstrained_variable),
         predict=predictor.predict,
         validation=validation(monitor, held_out, training, seeds.holdout),
     )

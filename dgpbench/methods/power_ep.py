@@ -37,7 +37,7 @@ from dgpbench.methods.power_ep_settings import PowerEPSettings
 from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, DeepPredictor, normals_of_rows, validation
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
-from dgpbench.training.loops import maximise
+from dgpbench.training.loops import adam, maximise
 from dgpbench.training.minibatches import base_seed, stateless_normals
 from dgpbench.training.settings import AdamSettings
 
@@ -63,6 +63,7 @@ def fit(
         training,
         seeds.batches,
         log,
+        optimiser=adam(training, noise=model.prior.likelihood.variance.unconstrained_variable),
         predict=predictor.predict,
         validation=validation(monitor, held_out, training, seeds.holdout),
     )

@@ -28,7 +28,7 @@ from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, DeepPredictor,
 from dgpbench.methods.structured_settings import StructuredSettings
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
-from dgpbench.training.loops import AdamOfTwoRates, adam, decayed, maximise
+from dgpbench.training.loops import adam, decayed, maximise
 from dgpbench.training.minibatches import base_seed, stateless_normals
 from dgpbench.training.natural_gradient import NaturalGradientAdam
 from dgpbench.training.settings import AdamSettings, NaturalGradientSettings
@@ -59,7 +59,7 @@ def fit(
         seeds.batches,
         log,
         predict=predictor.predict,
-        optimiser=build_optimiser(settings, model.q),
+        optimiser=build_optimiser(settings, model),
         validation=validation(monitor, held_out, training, seeds.holdout),
     )
     return predictor
@@ -125,15 +125,14 @@ def build_structure(method: StructuredSettings) -> Structure:
     return STRUCTURES[method.structure](method.widths())
 
 
-def build_optimiser(settings: FitSettings[StructuredSettings, AdamSettings], q: BlockGaussian):
+def build_optimiser(settings: FitSettings[StructuredSettings, AdamSettings], model: "DeepModel"):
     """Adam for everything, or natural gradients on q with Adam on the rest (docs/methods.md, "Natural gradients")."""
-    training, share = settings.training, settings.method.covariance_rate
+    training, q = settings.training, model.q
+    noise = model.prior.likelihood.variance.unconstrained_variable
     if isinstance(training, NaturalGradientSettings):
-        return NaturalGradientAdam(q, adam(training), decayed(training.natgrad_gamma, training))
-    if share != 1.0:
-        factors = [factor.unconstrained_variable for factor in (*q.diagonal, *q.couplings)]
-        return AdamOfTwoRates(adam(training), adam(training, share), factors)
-    return adam(training)
+        return NaturalGradientAdam(q, adam(training, noise=noise), decayed(training.natgrad_gamma, training))
+    factors = [factor.unconstrained_variable for factor in (*q.diagonal, *q.couplings)]
+    return adam(training, noise=noise, slow=factors, share=settings.method.covariance_rate)
 
 
 class DeepModel(gpflow.Module):

@@ -26,7 +26,7 @@ from dgpbench.predictions import posterior
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
-from dgpbench.training.loops import maximise
+from dgpbench.training.loops import adam, maximise
 from dgpbench.training.minibatches import base_seed, stateless_normals
 from dgpbench.training.settings import AdamSettings
 
@@ -58,6 +58,7 @@ def fit(
         training,
         seeds.batches,
         log,
+        optimiser=adam(training, noise=model.likelihood.variance.unconstrained_variable),
         predict=predictor.predict,
         validation=validation(monitor, held_out, training, seeds.holdout),
     )

@@ -120,7 +120,10 @@ def location_of(name: str) -> str:
 
 
 def _defaults(method: Method) -> dict[str, Any]:
-    of_fields = {each.name: each.default for each in fields(method.settings)}
+    of_fields = {
+        each.name: list(each.default) if isinstance(each.default, tuple) else each.default  # a field takes no list
+        for each in fields(method.settings)
+    }
     own = {name: of_fields[name] for name in declared(method.settings) if name != "num_layers"}
     if lacking := [name for name, value in own.items() if value is MISSING]:
         raise Refused(f"{method.name}: setting {lacking[0]} needs a default, as in setting(..., default=1.0)")

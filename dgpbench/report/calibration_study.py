@@ -3,10 +3,15 @@
 Each function takes rows of ``points.parquet`` with the run's method and num_layers beside them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from dgpbench.runs import store
+from dgpbench.runs.compact import coverage_counts
 
 WHO = ["method", "num_layers"]
 LEVELS = np.arange(1, 20) / 20
@@ -74,6 +79,31 @@ def _histogram(pit: np.ndarray, bins: int) -> pd.DataFrame:
 def reliability(points: pd.DataFrame) -> pd.DataFrame:
     """Share of targets inside central intervals, 0.05 to 0.95: columns nominal, observed, method, num_layers."""
     return _for_each(points, lambda rows: _coverages(rows["pit"].to_numpy()))
+
+
+def reliability_of_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """``reliability`` of all rows of some runs together, from the runs' rows or else from their compact records.
+
+    :param runs: as ``collect`` gives them; those that kept neither are left out
+    """
+    counted = runs.assign(counts=[_counts(run.path, run.compact) for run in runs.itertuples(index=False)])
+    counted = counted.dropna(subset=["counts"])
+    return _for_each(counted, lambda rows: _pooled(list(rows["counts"]))) if len(counted) else counted
+
+
+def _counts(path: str, compact: Mapping[str, Any] | None) -> tuple[np.ndarray, int] | None:
+    """Test rows inside each central interval, and their number."""
+    if Path(path, store.POINTS).is_file():
+        points = pd.read_parquet(Path(path, store.POINTS))
+        return (np.array(coverage_counts(points["pit"].to_numpy())), len(points)) if "pit" in points else None
+    if compact is None or compact["coverage_counts"] is None:
+        return None
+    return np.array(compact["coverage_counts"]), compact["data"]["n_test"]
+
+
+def _pooled(counts: list[tuple[np.ndarray, int]]) -> pd.DataFrame:
+    inside, total = (sum(each) for each in zip(*counts, strict=True))
+    return pd.DataFrame({"nominal": LEVELS, "observed": inside / total})
 
 
 def _coverages(pit: np.ndarray) -> pd.DataFrame:

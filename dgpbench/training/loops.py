@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,26 +21,49 @@ from dgpbench.training.settings import AdamSettings, SamplerSettings
 Objective = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
-def adam(training: AdamSettings | SamplerSettings, share: float = 1.0):
-    """TensorFlow's Adam with the fused update and the epsilon of the published runs.
+def adam(
+    training: AdamSettings | SamplerSettings,
+    *,
+    noise: tf.Variable | None = None,
+    slow: Sequence[tf.Variable] = (),
+    share: float = 1.0,
+):
+    """TensorFlow's Adam with the fused update and the epsilon of the published runs, for ``maximise``.
 
-    :param share: of the learning rate
+    :param noise: the likelihood variance, whose steps do not become smaller at the end: it has to follow the errors
+        that the smaller steps of all else bring down
+    :param slow: variables whose learning rate is ``share`` of the others'
     """
+    parts = []
+    if slow and share != 1.0:
+        parts.append((_adam(training, share), slow))
+    if noise is not None and isinstance(training, AdamSettings) and training.final_decay != 1.0:
+        parts.append((_adam(replace(training, final_decay=1.0)), [noise]))
+    return AdamInParts(_adam(training), parts) if parts else _adam(training)
+
+
+def _adam(training: AdamSettings | SamplerSettings, share: float = 1.0):
     beta_2 = 0.999 if isinstance(training, SamplerSettings) else training.beta_2
     return tf_keras.optimizers.legacy.Adam(
         decayed(share * training.learning_rate, training), beta_2=beta_2, epsilon=1e-8
     )
 
 
-class AdamOfTwoRates:
-    """An optimiser for ``maximise``: Adam with one learning rate for some variables and another for the rest.
+class AdamInParts:
+    """An optimiser for ``maximise``: Adam, with a learning rate of its own for each of some sets of variables.
 
-    :param apart: the variables of ``second``
+    :param rest: for all other variables
+    :param parts: (Adam, variables)
     """
 
-    def __init__(self, first, second, apart: Sequence[tf.Variable]):
-        self.first, self.second = first, second
-        self._apart = {id(variable) for variable in apart}
+    def __init__(self, rest, parts: Sequence[tuple[Any, Sequence[tf.Variable]]]):
+        self._adams = [rest, *(each for each, _ in parts)]
+        self._place = {id(variable): place for place, (_, own) in enumerate(parts, 1) for variable in own}
+
+    @property
+    def iterations(self) -> tf.Variable:
+        """The number of steps."""
+        return self._adams[0].iterations
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Create slots and counters before the graph is traced."""
@@ -47,17 +72,22 @@ class AdamOfTwoRates:
 
     def variables(self) -> list:
         """What a checkpoint must hold besides the model."""
-        return [*self.first.variables(), *self.second.variables()]
+        return [variable for adam in self._adams for variable in adam.variables()]
 
     def apply_gradients(self, pairs) -> None:
-        """One step of both."""
+        """One step of each."""
         for adam, own in self._split(list(pairs), lambda pair: pair[1]):
             adam.apply_gradients(own)
 
     def _split(self, values: Sequence, variable_of: Callable):
-        apart = [id(variable_of(value)) in self._apart for value in values]
-        yield self.first, [value for value, other in zip(values, apart, strict=True) if not other]
-        yield self.second, [value for value, other in zip(values, apart, strict=True) if other]
+        places = [self._place.get(id(variable_of(value)), 0) for value in values]
+        for number, adam in enumerate(self._adams):
+            yield adam, [value for value, place in zip(values, places, strict=True) if place == number]
+
+
+def create_slots(optimiser, variables: Sequence[tf.Variable]) -> None:
+    """Create what an optimiser keeps of each variable, which no graph may."""
+    optimiser.build(variables) if hasattr(optimiser, "build") else optimiser._create_all_weights(variables)
 
 
 def decayed(start: float, training: AdamSettings | SamplerSettings):
@@ -95,8 +125,8 @@ def maximise(
     seed: int,
     log: TrainingLog,
     *,
+    optimiser,
     predict: Predict,
-    optimiser=None,
     validation: Validation | None = None,
 ) -> int:
     """Maximise a stochastic objective by gradient steps on minibatches; returns the number of iterations that were run.
@@ -107,14 +137,13 @@ def maximise(
     :param objective: (step, X [B, D], y [B], row numbers [B]) -> scalar
     :param rows: X [N, D], Y [N, 1]
     :param seed: of the minibatches
+    :param optimiser: ``adam``, or one with its methods
     :param predict: with the parameters as they are; for what the log keeps of predictions, which changes no step
-    :param optimiser: in place of Adam
     :param validation: asked for a score whenever a row is recorded
     :raises Diverged: when the objective is not finite
     """
     max_iterations = training.max_iterations
     assert max_iterations is not None, "for_rows comes first"
-    optimiser = optimiser or adam(training)
     batches = Minibatches(len(rows.X), training.batch_size, seed)
     data = (rows.X, rows.Y[:, 0], np.arange(len(rows.X)))
     advance = _compile(objective, list(variables), optimiser, data, batches.batch_size)
@@ -158,5 +187,5 @@ def _compile(objective: Objective, variables: list[tf.Variable], optimiser, data
             total += value
         return total / tf.cast(tf.shape(rows)[0], total.dtype)
 
-    optimiser.build(variables) if hasattr(optimiser, "build") else optimiser._create_all_weights(variables)
+    create_slots(optimiser, variables)
     return advance

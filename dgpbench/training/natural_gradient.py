@@ -7,6 +7,7 @@ An own step: GPflow's goes through S = E[v v^T] - m m^T, which cancels at the pa
 import tensorflow as tf
 
 from dgpbench.gp.gaussians import BlockGaussian, Blocks
+from dgpbench.training.loops import create_slots
 
 HALVINGS = 30
 
@@ -75,7 +76,7 @@ class NaturalGradientAdam:
 
     def build(self, variables) -> None:
         """Create Adam's slots and counter before the graph is traced."""
-        self.adam._create_all_weights([variable for variable in variables if id(variable) not in self._own])
+        create_slots(self.adam, [variable for variable in variables if id(variable) not in self._own])
 
     def variables(self) -> list:
         """What a checkpoint must hold besides the model."""

@@ -21,10 +21,23 @@ def test_the_file_and_the_commands_of_the_page_work(tmp_path, monkeypatch, capsy
     for line in console.splitlines():
         _, program, *words = shlex.split(line)
         assert program == "dgpbench"
-        assert door.command(*words, *(door.QUIET if words[0] == "run" else ())) == 0, capsys.readouterr().err
+        quiet = door.QUIET if words[0] in ("run", "reproduce") else ()
+        assert door.command(*words, *quiet) == 0, capsys.readouterr().err
+    printed = capsys.readouterr().out
     done = collect("results")
-    assert len(done) == 6
+    assert len(done) == 11
     assert set(done["status"]) == {"done"}
     plain = done[done["overrides"].map(len) == 0]
-    assert plain["tll"].item() > -2.7  # on boston, whose exact GP has -2.4
+    assert plain["tll"].mean() > -2.7  # on boston, whose exact GP has -2.4
+    heads, row = ([each.strip() for each in line.split("|")] for line in _table_of(printed, "tll"))
+    shown = dict(zip(heads, row, strict=True))
+    assert shown["rff_ridge L1"] == f"{plain['tll'].mean():.2f} ({plain['tll'].sem():.2f})"
+    assert shown["star L3"] == "0/10"
     assert door.command("run", "method=my_ridge", "--plugin", "my_ridge.py", *door.QUIET) == 0
+
+
+def _table_of(printed: str, metric: str) -> tuple[str, str]:
+    """The head and the only row of the last table of a metric."""
+    lines = printed[printed.rindex(metric) :].splitlines()
+    head = next(place for place, line in enumerate(lines) if "star L3" in line)
+    return lines[head], lines[head + 2]

@@ -118,6 +118,38 @@ def test_the_learning_rate_ends_with_the_final_decay():
     np.testing.assert_allclose(fitted.parameters[".q.means[0]"][0], np.sign(gradient) * rates.sum(), rtol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["star", "aep", "sod", "fully_factorised"])
+def test_the_likelihood_variance_keeps_its_learning_rate_at_the_end(method):
+    """Adam's first step, with the final decay in force from the start and without one."""
+    X = inputs(30)
+    once = ("training.max_iterations=1", "training.final_decay_start=0", "training.early_stopping=false")
+    rates = (FROZEN, "training.final_decay=1", "training.final_decay=0.1")
+    start, usual, ended = (fit(X, X[:, 0], *once, rate, method=method).parameters for rate in rates)
+    (noise,) = (name for name in start if name.endswith("likelihood.variance"))
+    assert ended[noise] != start[noise]
+    assert ended[noise] == usual[noise]
+    inducing = next(name for name in start if ".mean" in name and np.any(usual[name] != start[name]))
+    shares = (ended[inducing] - start[inducing]) / (usual[inducing] - start[inducing] + 1e-300)
+    np.testing.assert_allclose(shares[usual[inducing] != start[inducing]], 0.1, rtol=1e-3)
+
+
+def test_adam_remembers_squared_gradients_as_long_as_beta_2_says():
+    """Two rows, one in each of two steps so short that only the row changes the gradient, in either order."""
+    X, y = inputs(2), np.array([0.3, -2.0])
+    steps = ("training.batch_size=1", "training.max_iterations=2", "method.num_inducing=2")
+    fitted = fit(X, y, *steps, "training.learning_rate=1e-6", "training.beta_2=0.5")
+    gradients = 2 * features(fitted, X) * y / NOISE  # [M, N]
+
+    def moves(first, second, beta_2):
+        m = 0.9 * 0.1 * first + 0.1 * second
+        v = beta_2 * (1 - beta_2) * first**2 + (1 - beta_2) * second**2
+        return np.sign(first) + m / (1 - 0.9**2) / np.sqrt(v / (1 - beta_2**2))
+
+    moved = fitted.parameters[".q.means[0]"][0] / 1e-6
+    orders = [moves(*order, 0.5) for order in (gradients.T, gradients.T[::-1])]
+    assert any(np.allclose(moved, expected, rtol=1e-3) for expected in orders)
+
+
 @pytest.mark.parametrize("method", ["sgp", "star"])
 def test_factors_of_covariances_have_a_learning_rate_of_their_own(method):
     """Adam's first step moves each parameter that has a gradient by its learning rate."""

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.experiments.items import Item
+from dgpbench.predictions import metrics
 from dgpbench.report import calibration_study as numbers
 from dgpbench.report import cells, covariances, published, step_times
 from dgpbench.report.figures import calibration, posterior, scores, sources, synthetic, timing, training
@@ -147,6 +148,16 @@ def reliability(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 
 @layout
+def reliability_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Reliability diagram of each data set, all splits together; compact records are enough."""
+    frames = (
+        (name, numbers.reliability_of_runs(rows.assign(method=rows["series"])))
+        for name, rows in sources.per_dataset(runs)
+    )
+    return [Panel(name, calibration.reliability_diagram, frame, SQUARE) for name, frame in frames if len(frame)]
+
+
+@layout
 def predictive_samples(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Draws from the predictive distribution where a run kept them (``grid_x`` [G], ``grid_samples`` [S, G]), else
     mean and deviation at the test rows: draws from those two moments would hide a second mode (thesis, Fig. 5.2)."""
@@ -198,3 +209,16 @@ def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
         for (_, name), rows in groups
         if rows["mean"].notna().any()
     ]
+
+
+@layout
+def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Mean score against mean seconds of a run, for each metric of the table and each data set."""
+    panels = []
+    for metric in [block.metric for block in item.blocks]:
+        values = runs.assign(method=runs["series"], score=cells.value_of(metric)(runs), seconds=runs["seconds_total"])
+        for dataset, rows in sources.per_dataset(values.dropna(subset=["score"])):
+            means = rows.groupby(["method", "num_layers"], sort=False, as_index=False)[["seconds", "score"]].mean()
+            shown = means.assign(metric=metric, better=metrics.METRICS[metric].direction)
+            panels.append(Panel(dataset, scores.score_beside_seconds, shown, WIDE))
+    return panels

@@ -22,7 +22,8 @@ FORMATS = ("png", "pdf", "svg")
 
 
 def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
-    """Every figure of an item by name: its own, or for a table the scores and, once complete, the ranks.
+    """Every figure of an item by name: its own, or for a table the scores and, once complete, the ranks; and those of
+    ``options.also``.
 
     :param frame: all records, as ``collect`` gives them
     :raises Refused: where there is nothing to draw
@@ -39,6 +40,9 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     if not panels:
         raise Refused(f"the runs of {item.name} that are done hold nothing that {name} draws")
     made = {name: page(_title(item, done), panels)}
+    for more in item.options.get("also", []):
+        if found := LAYOUTS[more](item, done):
+            made[more] = page(_title(item, done), found)
     if name == "score_bars":
         made |= {key: page(_rank_title(item, key), [panel], 1) for key, panel in rank_panels(item, done).items()}
     return made

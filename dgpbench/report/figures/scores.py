@@ -118,3 +118,28 @@ def score_of_two_budgets(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
     ax.legend()
     return ax
+
+
+def score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """A mean score against the mean seconds of a run, a mark for each method; the line joins those that no other
+    method beats in both.
+
+    :param frame: columns method, num_layers, metric (one for all rows), seconds, score, better (higher or lower)
+    """
+    for name, look, rows in entries(frame):
+        ax.plot(rows["seconds"], rows["score"], label=name, markersize=5, **look.of_points())
+    front = pareto_front(frame)
+    ax.plot(front["seconds"], front["score"], color="0.6", linewidth=0.8, zorder=0, drawstyle="steps-post")
+    log_scale(ax, "x")
+    ax.margins(0.08)
+    ax.set_xlabel("time of a run (s)")
+    ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
+    ax.legend()
+    return ax
+
+
+def pareto_front(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows than which no other is both faster and better, by seconds."""
+    ordered = frame.sort_values("seconds", kind="stable")
+    gain = ordered["score"] * (1 if frame["better"].iloc[0] == "higher" else -1)
+    return ordered[gain > gain.cummax().shift(fill_value=-np.inf)]
