@@ -106,8 +106,9 @@ def add(family: str, given: Family) -> None:
 
 
 def families() -> list[str]:
-    """The families of this package: each has a file, and its settings in another beside it."""
-    return sorted(path.stem.removesuffix("_settings") for path in Path(__file__).parent.glob("*_settings.py"))
+    """The families of this package, each with a file and its settings in another beside it; then those from outside."""
+    own = sorted(path.stem.removesuffix("_settings") for path in Path(__file__).parent.glob("*_settings.py"))
+    return [*own, *_outside]
 
 
 def settings_class(family: str) -> type[MethodSettings]:

@@ -98,7 +98,7 @@ def _counts(path: str, compact: Mapping[str, Any] | None) -> tuple[np.ndarray, i
         return (np.array(coverage_counts(points["pit"].to_numpy())), len(points)) if "pit" in points else None
     if compact is None or compact["coverage_counts"] is None:
         return None
-    return np.array(compact["coverage_counts"]), compact["data"]["n_test"]
+    return np.array(compact["coverage_counts"]), sum(compact["pit_counts"])
 
 
 def _pooled(counts: list[tuple[np.ndarray, int]]) -> pd.DataFrame:

@@ -154,7 +154,7 @@ def test_every_family_is_among_the_cases():
         resolve_overrides([f"method={method}"], COUPLED if method == "custom" else {}).card.family
         for method, _ in CASES.values()
     }
-    assert known == set(families())
+    assert known == {family for family in families() if not family.startswith("plug-in")}
 
 
 def test_a_saved_model_is_arrays_and_json_that_tell_where_it_comes_from(quick, folder):

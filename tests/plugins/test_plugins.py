@@ -58,6 +58,13 @@ def test_settings_are_checked_as_all_settings_are(tmp_path, capsys):
     assert door.command("run", "method=checked", f"--plugin={path}", "training.learning_rate=1", *QUICK) == 2
 
 
+def test_settings_that_no_method_of_ours_has_can_be_set(capsys):
+    assert door.command("validate", "method=deep_ensemble", "method.num_networks=3", *QUICK) == 0
+    assert door.command("validate", "method=deep_ensemble", "method.num_networks=0", *QUICK) == 2
+    assert "method.num_networks takes a whole number of at least 1" in capsys.readouterr().err
+    assert door.command("validate", "method=mc_dropout", "budget=paper", "method.noises=[0.1,0.2]") == 0
+
+
 def test_a_sweep_and_workers_know_it(tmp_path):
     path, results = plugin(tmp_path, "swept"), f"results_dir={tmp_path}/results"
     words = ("method=swept", "split=0,1", f"--plugin={path}", *QUICK, results, *door.QUIET)

@@ -1,0 +1,71 @@
+"""The figures of dgpbench_uci, read back from their axes: coverage of all rows together, and cost beside score."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_values_of_figures import drawn, lines, panels, saved  # noqa: F401
+from toys import write_toy
+
+from dgpbench.cli import main
+
+SPLITS = 3
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+def write(results, method: str, num_layers: int, seconds: float, tll: float, crps: float, pit: list[list[float]]):
+    for split in range(SPLITS):
+        points = pd.DataFrame({"row": np.arange(len(pit[split])), "y": 0.0, "log_density": tll, "pit": pit[split]})
+        write_toy(
+            results,
+            {"tll": tll + split, "crps": crps, "rmse": 1.0},
+            points=points,
+            record={"seconds": {"training": 1.0, "total": seconds + split}},
+            method=method,
+            num_layers=num_layers,
+            split=split,
+            budget="laptop",
+        )
+
+
+@pytest.fixture
+def three(results):
+    """sgp is fast, star slow and better, mf slower than star and worse; splits of star have one, two and four rows."""
+    write(results, "sgp", 1, 10, -3.0, 2.0, [[0.5], [0.5], [0.5]])
+    write(results, "star", 3, 40, -2.0, 1.5, [[0.5], [0.01, 0.99], [0.5, 0.5, 0.5, 0.01]])
+    write(results, "mf", 2, 90, -2.5, 1.4, [[0.5], [0.5], [0.5]])
+    return ("dataset=boston", "method=sgp,mf,star", "split=range(3)", "method.num_layers=1,2,3")
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_coverage_counts_every_row_once(compact, three, results, drawn, monkeypatch):  # noqa: F811
+    if compact:
+        assert main(["results", "export", f"results_dir={results}"]) == 0
+        (results / "runs").rename(results / "elsewhere")
+    _, *more = drawn("dgpbench_uci", *three)
+    curves = lines(
+        panels(next(page for page in more if "boston" in panels(page) and "STAR L3" in _curves(page)))["boston"]
+    )
+    nominal, observed = curves["STAR L3"]
+    np.testing.assert_allclose(nominal, np.arange(1, 20) / 20)
+    np.testing.assert_allclose(observed[:-1], 4 / 7)  # three of seven rows lie in the tails
+
+
+def _curves(page) -> dict:
+    (ax, *_) = page.axes
+    return lines(ax) if "coverage" in ax.get_xlabel() else {}
+
+
+def test_marks_are_means_and_the_line_joins_what_is_not_beaten(three, drawn):  # noqa: F811
+    *_, page = [each for each in drawn("dgpbench_uci", *three) if each.axes[0].get_xlabel() == "time of a run (s)"]
+    tll, crps, *_ = page.axes
+    marks = {line.get_label(): line.get_xydata()[0] for line in tll.lines if not line.get_label().startswith("_")}
+    np.testing.assert_allclose(marks["SGP L1"], [11, -2])
+    np.testing.assert_allclose(marks["STAR L3"], [41, -1])
+    np.testing.assert_allclose(marks["MF L2"], [91, -1.5])
+    front = {ax: next(line for line in ax.lines if line.get_label().startswith("_")).get_xydata() for ax in (tll, crps)}
+    np.testing.assert_allclose(front[tll], [[11, -2], [41, -1]])
+    np.testing.assert_allclose(front[crps], [[11, 2], [41, 1.5], [91, 1.4]])
