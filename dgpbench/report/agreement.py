@@ -12,10 +12,16 @@ from dgpbench.report.verdicts import judgement
 
 @dataclass(frozen=True)
 class Comparison:
-    """Our cells with the published ones: ``cells`` has one row for each published number of the narrowed item."""
+    """Our cells with the published ones.
+
+    :param cells: one row for each published number of the narrowed item
+    :param splits: one row for each split whose number is published by itself and that we have redone: metric, dataset,
+        method, num_layers, split, value, published
+    """
 
     item: Item
     cells: pd.DataFrame
+    splits: pd.DataFrame | None = None
 
     def shares(self) -> list["Share"]:
         """One share for each metric."""

@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.errors import Refused
-from dgpbench.experiments.items import Block, load
+from dgpbench.experiments.items import Block, Item, load
 from dgpbench.report import published
 from dgpbench.report.agreement import Comparison
 from dgpbench.report.cells import cells as make_cells
+from dgpbench.report.cells import select, value_of
 from dgpbench.report.collect import collect
 from dgpbench.report.rendering import document, grid_text
 from dgpbench.report.tables import about, cell_text, column_name
@@ -25,7 +26,22 @@ def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -
     if not published.of_item(name):
         raise Refused(f"{name} has no published numbers to compare with; the tables have, such as lindinger2020_table1")
     frame = collect(item.results_dir) if frame is None else frame
-    return Comparison(item, judge(with_published(make_cells(item, frame), name)))
+    return Comparison(item, judge(with_published(make_cells(item, frame), name)), _each_split(item, frame))
+
+
+def _each_split(item: Item, frame: pd.DataFrame) -> pd.DataFrame | None:
+    """Ours beside the published number of the same split, where a paper's authors gave those."""
+    theirs = published.by_split(item.name)
+    if theirs is None:
+        return None
+    runs = select(item, frame)
+    done = runs[runs["status"] == "done"]
+    keys = [*KEYS[1:], "split"]
+    ours = [
+        done.assign(method=done["series"], metric=block.metric, value=value_of(block.metric)(done))
+        for block in item.blocks
+    ]
+    return pd.concat(ours)[["metric", *keys, "value"]].merge(theirs, on=["metric", *keys]).dropna()
 
 
 def with_published(cells: pd.DataFrame, item: str) -> pd.DataFrame:
@@ -56,6 +72,9 @@ def render(made: Comparison, form: str) -> str:
     for block in made.item.blocks:
         lines = made.cells[made.cells["metric"] == block.metric]
         parts.append((block.metric, grid_text(_grid(block, lines), form, "dataset")))
+        if made.splits is not None and block.metric in set(made.splits["metric"]):
+            own = made.splits[made.splits["metric"] == block.metric]
+            parts.append((f"{block.metric}, split by split", grid_text(_split_grid(own), form, "dataset")))
     return document(f"{made.item.title}: ours and published", parts, _notes(made), form)
 
 
@@ -73,6 +92,21 @@ def _grid(block: Block, lines: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=[row.dataset for row in rows])
 
 
+def _split_grid(rows: pd.DataFrame) -> pd.DataFrame:
+    """The mean difference on equal splits, and how far scores go up and down together."""
+    lines = {}
+    for dataset, part in rows.groupby("dataset", sort=False):
+        difference = part["value"] - part["published"]
+        error = f" ± {difference.sem():.3f}" if len(part) > 1 else ""
+        together = f"{part['value'].corr(part['published']):.2f}" if len(part) > 2 else ""
+        lines[dataset] = {
+            "splits": len(part),
+            "ours - published": f"{difference.mean():+.3f}{error}",
+            "correlation": together,
+        }
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
 def _notes(made: Comparison) -> list[str]:
     metrics = dict.fromkeys(made.cells["metric"])
     notes = [f"{share.text}." for share in made.shares()]
@@ -80,7 +114,11 @@ def _notes(made: Comparison) -> list[str]:
     kinds = "Published spreads: standard errors as printed"
     if any(entry.spread_kind == "variance" for entry in published.of_item(made.item.name).values()):
         kinds = "Published spreads: variances v over n repetitions, so the standard error is sqrt(v / n)"
+    elif any(entry.spread_kind == "deviation" for entry in published.of_item(made.item.name).values()):
+        kinds = "Published spreads: standard deviations s over n splits, so the standard error is s / sqrt(n)"
     notes.append(f"{kinds}; one printed as zero counts as half a unit of the last digit.")
+    if made.splits is not None:
+        notes.append("Split by split: mean difference ± its standard error, and the correlation over splits.")
     if made.item.budget != "paper":
         notes.append(f"Ours is budget={made.item.budget}; the published runs are of budget=paper.")
     return notes + about(made.item, made.cells)

@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# item -> a file with the columns dataset, split and one for each metric, and the method whose numbers they are
+BY_SPLIT = {"gal2016_classic": ("mc_dropout_classic.csv", "mc_dropout")}
 
 
 @dataclass(frozen=True)
@@ -36,15 +40,18 @@ class Published:
     def stderr(self) -> float | None:
         """Standard error of the printed mean, None where the paper gives no spread.
 
-        A standard error is taken as it is, a variance over repetitions as sqrt(v / repetitions). What is printed as
-        0.00 is no certainty: it counts as half a unit of the last printed digit.
+        A standard error is taken as it is, a standard deviation over repetitions as s / sqrt(repetitions), a variance
+        as sqrt(v / repetitions). What is printed as 0.00 is no certainty: it counts as half a unit of the last digit.
         """
         if self.spread_kind == "none":
             return None
         spread = float(self.spread_text)
         if spread == 0:
             return half_unit(self.value_text, self.spread_text)
-        return spread if self.spread_kind == "stderr" else math.sqrt(spread / self.repetitions)
+        if self.spread_kind == "stderr":
+            return spread
+        variance = spread if self.spread_kind == "variance" else spread**2
+        return math.sqrt(variance / self.repetitions)
 
     @property
     def text(self) -> str:
@@ -57,17 +64,26 @@ def half_unit(*texts: str) -> float:
     return 0.5 * 10.0 ** -max(len(text.partition(".")[2]) for text in texts)
 
 
-def published_path() -> Path:
-    """The packaged data/published/published.csv of an installed wheel, else the repository's."""
+def folder() -> Path:
+    """The packaged data/published of an installed wheel, else the repository's."""
     package = Path(__file__).parent.parent
-    packaged = package / "data" / "published" / "published.csv"
-    return packaged if packaged.is_file() else package.parent / "data" / "published" / "published.csv"
+    packaged = package / "data" / "published"
+    return packaged if packaged.is_dir() else package.parent / "data" / "published"
 
 
 @cache
 def read_published() -> tuple[Published, ...]:
-    """Every published number, in the order of the file."""
-    with open(published_path(), newline="", encoding="utf-8") as file:
+    """Every published number, in the order of the files; of what is known split by split, the means."""
+    return (
+        *read_table("published.csv"),
+        *read_table("baselines.csv"),
+        *(one for item in BY_SPLIT for one in _means(item)),
+    )
+
+
+def read_table(name: str) -> tuple[Published, ...]:
+    """The numbers of one file."""
+    with open(folder() / name, newline="", encoding="utf-8") as file:
         return tuple(_entry(row) for row in csv.DictReader(file))
 
 
@@ -82,6 +98,28 @@ def _entry(row: dict[str, str]) -> Published:
         value_text=row["value"],
         spread_text=row["spread"],
     )
+
+
+def by_split(item: str) -> "pd.DataFrame | None":
+    """Columns metric, dataset, method, num_layers, split, published; None where an item has no numbers of splits."""
+    import pandas as pd
+
+    if item not in BY_SPLIT:
+        return None
+    name, method = BY_SPLIT[item]
+    wide = pd.read_csv(folder() / name)
+    long = wide.melt(["dataset", "split"], var_name="metric", value_name="published")
+    return long.assign(method=method, num_layers=1)
+
+
+def _means(item: str) -> Iterator[Published]:
+    paper, table = item.split("_")
+    found = by_split(item)
+    assert found is not None
+    for (metric, dataset, method), rows in found.groupby(["metric", "dataset", "method"], sort=False):
+        values = rows["published"]
+        texts = (f"{values.mean():.4f}", f"{values.sem():.4f}", "stderr")
+        yield Published(paper, table, "classic", metric, dataset, method, 1, *texts, len(values))
 
 
 def of_item(item: str) -> dict[tuple[str, str, str, int], Published]:

@@ -193,7 +193,9 @@ def test_the_published_numbers_are_the_upstream_ones():
     upstream = UPSTREAM.parent / "published"
     if not upstream.is_dir():
         pytest.skip("the upstream files are not beside the repository")
-    for path in PUBLISHED.glob("*.csv"):
+    known = [path for path in PUBLISHED.glob("*.csv") if (upstream / path.name).is_file()]
+    assert {"published.csv", "mc_dropout_classic.csv"} <= {path.name for path in known}
+    for path in known:
         assert cells_digest(path) == cells_digest(upstream / path.name)
 
 

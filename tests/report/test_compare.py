@@ -48,13 +48,37 @@ def test_every_published_number_is_in_its_cell_of_the_rendered_comparison(item, 
     for line in render(comparison(item, [f"results_dir={results}"], collect(results)), "md").splitlines():
         if line.startswith("### "):
             metric = line[4:]
-        elif line.startswith("|"):
+        elif line.startswith("|") and "split by split" not in metric:
             dataset, method, _, text = (part.strip() for part in line.split("|")[1:5])
             shown[metric, dataset, method] = text
     numbers = published.of_item(item)
     for (name, dataset, method, num_layers), entry in numbers.items():
         assert shown[name, dataset, column_name(method, num_layers)] == entry.text
     assert sum(dataset in groups.names("dataset") for _, dataset, _ in shown) == len(numbers)
+
+
+def test_numbers_that_are_known_split_by_split_are_compared_so(results):
+    """Ours is 0.1 above theirs on five of boston's splits, and turned around on concrete's first three."""
+    theirs = published.by_split("gal2016_classic").query("metric == 'tll'")
+    boston, concrete = (
+        theirs[theirs["dataset"] == name].set_index("split")["published"] for name in ("boston", "concrete")
+    )
+    ours = {"boston": boston[:5] + 0.1, "concrete": -concrete[:3]}
+    for dataset, values in ours.items():
+        for split, value in values.items():
+            identity = {"task": "classic", "dataset": dataset, "method": "mc_dropout", "num_layers": 1, "split": split}
+            write_toy(results, {"tll": value, "rmse": 3.0 + value}, **identity)
+    text = render(comparison("gal2016_classic", [f"results_dir={results}"]), "md")
+    part = text[text.index("### tll, split by split") : text.index("### rmse")]
+    rows = {
+        cells[1].strip(): [each.strip() for each in cells[2:5]]
+        for cells in (line.split("|") for line in part.splitlines())
+        if len(cells) > 4
+    }
+    difference = -2 * concrete[:3]
+    assert rows["boston"] == ["5", "+0.100 ± 0.000", "1.00"]
+    assert rows["concrete"] == ["3", f"{difference.mean():+.3f} ± {difference.std() / 3**0.5:.3f}", "-1.00"]
+    assert set(rows) - {"dataset"} - {key for key in rows if set(key) <= set(":-")} == {"boston", "concrete"}
 
 
 @pytest.mark.parametrize("item", SCORED)

@@ -5,6 +5,7 @@ import pytest
 from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import load
+from dgpbench.plugins import loading
 from dgpbench.report import published
 from dgpbench.report.cells import wanted
 from dgpbench.report.marks import RULES
@@ -33,9 +34,10 @@ def test_every_item_reads_and_begins_with_its_command(name):
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_name_in_an_item_exists(name):
+    groups.find_by(loading.find)
     for sweep in load(name).sweeps:
         for group in groups.GROUPS:
-            assert set(sweep.values.get(group, ())) <= set(groups.names(group))
+            assert all(groups.exists(group, each) for each in sweep.values.get(group, ()))
 
 
 def test_every_published_table_is_an_item():

@@ -3,27 +3,39 @@
 import math
 from collections import Counter
 
+import pandas as pd
 import pytest
 
-from dgpbench.report.published import Published, half_unit, of_item, published_path, read_published
+from dgpbench.report.published import Published, folder, half_unit, of_item, read_published, read_table
 
 
 def entry(value: str, spread: str, kind: str, repetitions: int = 10) -> Published:
     return Published("p", "t", "interpolation", "tll", "boston", "mf", 2, value, spread, kind, repetitions)
 
 
-def test_every_line_of_the_file_is_read_once():
-    lines = published_path().read_text().splitlines()[1:]
+@pytest.mark.parametrize("name", ["published.csv", "baselines.csv"])
+def test_every_line_of_a_file_is_read_once(name):
+    lines = (folder() / name).read_text().splitlines()[1:]
     keys = ("paper", "table", "task", "metric", "dataset", "method", "num_layers")
     keys += ("value_text", "spread_text", "spread_kind", "repetitions")
-    again = [",".join(str(getattr(each, key)) for key in keys) for each in read_published()]
+    again = [",".join(str(getattr(each, key)) for key in keys) for each in read_table(name)]
     assert again == lines
+    assert set(read_table(name)) <= set(read_published())
 
 
 def test_the_kinds_of_spread_are_counted_as_known():
-    kinds = Counter(each.spread_kind for each in read_published())
-    assert kinds == {"stderr": 350, "variance": 119, "none": 38}
-    assert sum(each.spread_text != "" and float(each.spread_text) == 0 for each in read_published()) == 34
+    numbers = read_table("published.csv")
+    assert Counter(each.spread_kind for each in numbers) == {"stderr": 350, "variance": 119, "none": 38}
+    assert sum(each.spread_text != "" and float(each.spread_text) == 0 for each in numbers) == 34
+    assert {each.spread_kind for each in read_table("baselines.csv")} == {"deviation"}
+
+
+def test_means_of_numbers_that_are_known_split_by_split():
+    """Of MC dropout on boston's twenty classic splits."""
+    values = pd.read_csv(folder() / "mc_dropout_classic.csv").query("dataset == 'boston'")["rmse"]
+    found = of_item("gal2016_classic")["rmse", "boston", "mc_dropout", 1]
+    assert found.value == pytest.approx(values.mean(), abs=6e-5)
+    assert found.stderr == pytest.approx(values.std() / math.sqrt(20), abs=6e-5)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +43,7 @@ def test_the_kinds_of_spread_are_counted_as_known():
     [
         (entry("-2.43", "0.05", "stderr"), 0.05),
         (entry("2.520", "0.051", "variance", 5), math.sqrt(0.051 / 5)),
+        (entry("-2.41", "0.25", "deviation", 20), 0.25 / math.sqrt(20)),
         (entry("-2.91", "0.00", "stderr"), 0.005),
         (entry("0.06", "0.0", "stderr"), 0.005),
         (entry("0.0", "0.0", "stderr"), 0.05),
