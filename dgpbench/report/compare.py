@@ -74,7 +74,7 @@ def render(made: Comparison, form: str) -> str:
         parts.append((block.metric, grid_text(_grid(block, lines), form, "dataset")))
         if made.splits is not None and block.metric in set(made.splits["metric"]):
             own = made.splits[made.splits["metric"] == block.metric]
-            parts.append((f"{block.metric}, split by split", grid_text(_split_grid(own), form, "dataset")))
+            parts.append((f"{block.metric}, split by split", grid_text(split_grid(own), form, "dataset")))
     return document(f"{made.item.title}: ours and published", parts, _notes(made), form)
 
 
@@ -92,7 +92,7 @@ def _grid(block: Block, lines: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=[row.dataset for row in rows])
 
 
-def _split_grid(rows: pd.DataFrame) -> pd.DataFrame:
+def split_grid(rows: pd.DataFrame) -> pd.DataFrame:
     """The mean difference on equal splits, and how far scores go up and down together."""
     lines = {}
     for dataset, part in rows.groupby("dataset", sort=False):

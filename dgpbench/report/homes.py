@@ -2,8 +2,8 @@
 
 A run stands in one file, even where several items show it: nothing is counted twice, two copies cannot drift apart,
 and the files stay small. It is that of the largest item that shows the run (most runs, then the first name), so that a
-table which is a part of another one has no lines of its own; once a run is in a file, it stays. Runs of no item go to
-``runs-<budget>.jsonl``. Readers read all files of the folder.
+table which is a part of another one has no lines of its own; items of papers come before those of this project. Once a
+run is in a file, it stays. Runs of no item go to ``runs-<budget>.jsonl``. Readers read all files of the folder.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def homes_of(frame: pd.DataFrame) -> tuple[dict[str, str], dict[Pair, str]]:
     pairs: dict[Pair, str] = {}
     for budget in sorted(set(frame["budget"])):
         items = [load(name, [f"budget={budget}"]) for name in groups.names("experiment")]
-        for item in sorted(items, key=lambda item: (-_num_runs(item), item.name)):
+        for item in sorted(items, key=lambda item: (item.open is not None, -_num_runs(item), item.name)):
             home, chosen = f"{item.name}-{budget}.jsonl", cells.select(item, frame)
             homes = dict.fromkeys(chosen["key"], home) | homes
             pairs = dict.fromkeys(_compared(item, chosen), home) | pairs

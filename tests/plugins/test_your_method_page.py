@@ -38,6 +38,6 @@ def test_the_file_and_the_commands_of_the_page_work(tmp_path, monkeypatch, capsy
 
 def _table_of(printed: str, metric: str) -> tuple[str, str]:
     """The head and the only row of the last table of a metric."""
-    lines = printed[printed.rindex(metric) :].splitlines()
+    lines = printed[printed.rindex(f"### {metric}") :].splitlines()
     head = next(place for place, line in enumerate(lines) if "star L3" in line)
     return lines[head], lines[head + 2]

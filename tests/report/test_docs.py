@@ -16,6 +16,7 @@ STUDIES = ("laptop_study", "laptop_picture", "laptop_study_extrapolation", "lapt
 PAGES = {
     "README.md": ("front",),
     "docs/results.md": ("overview", "lindinger2020_table1", "lindinger2020_table2"),
+    "docs/dgpbench_uci.md": ("dgpbench_uci", "dgpbench_uci_pictures", "dgpbench_uci_extrapolation"),
     "docs/laptop.md": STUDIES,
 }
 PICTURES = ("docs/images/table1.png", "docs/images/laptop.png")
@@ -100,7 +101,61 @@ def snapshot(folder: Path) -> dict[str, str]:
     return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (*PAGES, *PICTURES)}
 
 
-# The repository's own -------------------------------------------------------------------------------------------------
+# Our own table --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Path:
+    """Three methods on two data sets, one of which has quantiles alone; a fourth has four splits of one data set."""
+    folder = tmp_path_factory.mktemp("own")
+    scores = {
+        ("sgp", 1): {"boston": (-2.6, 1.5), "yacht": (-1.0, 0.5)},
+        ("star", 3): {"boston": (-2.4, 1.6), "yacht": (-0.5, 0.4)},
+        ("gradient_boosting_quantiles", 1): {"boston": (None, 1.2), "yacht": (None, 0.7)},
+        ("ngboost", 1): {"boston": (-2.5, 1.1)},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        for (method, num_layers), found in scores.items():
+            for dataset, (tll, crps) in found.items():
+                for split, noise in enumerate(spread_over(0.0, 0.02, 10)[: 4 if method == "ngboost" else 10]):
+                    given = {"crps": crps + noise, "rmse": 3.0} | ({} if tll is None else {"tll": tll + noise})
+                    who = {"dataset": dataset, "method": method, "num_layers": num_layers, "budget": "laptop"}
+                    write_toy(folder / "results", given, split=split, points=toy_points(0.0, seed=split), **who, **COST)
+        assert door.command("results", "export", f"results_dir={folder}/results") == 0
+    shutil.rmtree(folder / "results" / "runs")
+    write_pages(folder)
+    assert door.command("docs", str(folder)) == 0
+    return folder
+
+
+def test_our_own_table_has_a_row_for_each_method_with_its_mean_rank(own):
+    tll, crps, _ = part(own, "dgpbench_uci").split("):\n\n|")[1:]
+    assert rows(f"|{tll}") == {
+        "gradient_boosting_quantiles L1": {"boston": "none", "yacht": "none", "mean rank": ""},
+        "ngboost L1": {"boston": "4/10", "yacht": "", "mean rank": ""},
+        "sgp L1": {"boston": "-2.60 ± 0.02", "yacht": "-1.00 ± 0.02", "mean rank": "2.0"},
+        "star L3": {"boston": "-2.40 ± 0.02", "yacht": "-0.50 ± 0.02", "mean rank": "1.0"},
+    }
+    ranks = {name: row["mean rank"] for name, row in rows(f"|{crps}").items()}
+    assert ranks == {"gradient_boosting_quantiles L1": "2.0", "ngboost L1": "", "sgp L1": "2.0", "star L3": "2.0"}
+    assert "64 runs, 1.6 core-hours" in part(own, "dgpbench_uci")
+    assert "Not run: bayesian_ridge L1, " in part(own, "dgpbench_uci")
+
+
+def test_our_own_table_is_drawn_and_kept(own):
+    shown = part(own, "dgpbench_uci_pictures")
+    for name in ("dgpbench_uci_cost.png", "dgpbench_uci_calibration.png"):
+        assert f"](images/{name})" in shown
+        assert (own / "docs" / "images" / name).stat().st_size > 10_000
+    assert door.command("docs", "--check", str(own)) == 0
+    assert sorted(path.name for path in (own / "results" / "records").iterdir()) == [
+        "dgpbench_uci-laptop.jsonl",
+        "lindinger2020_table1-laptop.jsonl",
+    ]
+
+
+# The repository's own -----------------------------------------------------------------------------------------------------
 
 
 def test_the_committed_pages_are_what_the_committed_records_give():

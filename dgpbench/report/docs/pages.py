@@ -8,13 +8,13 @@ import pandas as pd
 
 from dgpbench.errors import Refused
 from dgpbench.report.collect import frame_of
-from dgpbench.report.docs import front, laptop, markers, pictures, results
+from dgpbench.report.docs import front, laptop, markers, own_table, pictures, results
 from dgpbench.report.docs.ablation import ablation
 from dgpbench.report.docs.pictures import Picture
 from dgpbench.runs import archive
 from dgpbench.system import files
 
-PAGES = ("README.md", "docs/results.md", "docs/laptop.md")
+PAGES = ("README.md", "docs/results.md", "docs/dgpbench_uci.md", "docs/laptop.md")
 STUDIES = (laptop.STUDY, laptop.EXTRAPOLATION)
 
 
@@ -27,6 +27,8 @@ def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
         "overview": partial(results.overview, frame),
         **items,
         **studies,
+        **{name: partial(own_table.text, name, frame) for name in own_table.TABLES},
+        "dgpbench_uci_pictures": partial(own_table.pictures_text, frame),
         "laptop_ablation": partial(ablation, STUDIES, frame),
         "laptop_picture": partial(laptop.picture_text, frame),
     }
@@ -34,7 +36,8 @@ def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
 
 def drawn(frame: pd.DataFrame) -> Mapping[str, Picture | None]:
     """The generated pictures by their path, None where there are no records to draw."""
-    return {str(front.PICTURE): front.picture(frame), str(laptop.PICTURE): laptop.picture(frame)}
+    papers = {str(front.PICTURE): front.picture(frame), str(laptop.PICTURE): laptop.picture(frame)}
+    return papers | own_table.pictures(frame)
 
 
 def stale(folder: Path) -> list[str]:

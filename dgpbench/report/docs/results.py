@@ -8,7 +8,7 @@ from dgpbench.config import groups
 from dgpbench.experiments.items import Block, Item, load
 from dgpbench.report import cells, published
 from dgpbench.report.agreement import Comparison
-from dgpbench.report.compare import comparison
+from dgpbench.report.compare import comparison, split_grid
 from dgpbench.report.docs import words
 from dgpbench.report.published import Published
 from dgpbench.report.rendering import grid_text
@@ -85,11 +85,21 @@ def _section(made: Comparison, runs: pd.DataFrame) -> str:
             f"**{item.title}**, {budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}.",
             made.sentence,
             *filter(None, tables),
+            *_split_by_split(made),
             "\n".join(f"- {note}" for note in _notes(made)),
             words.cost_sentence(runs),
             words.failure_text(runs),
         ]
     )
+
+
+def _split_by_split(made: Comparison) -> list[str]:
+    """Differences on equal splits, where the paper's numbers are known for each."""
+    if made.splits is None or made.splits.empty:
+        return []
+    found = [(metric, split_grid(rows)) for metric, rows in made.splits.groupby("metric", sort=False)]
+    words = "split by split: ours less the published number, mean ± standard error, and the correlation over splits"
+    return [f"{metric}, {words}:\n\n{grid_text(grid, 'md', 'data set')}" for metric, grid in found]
 
 
 def _table(block: Block, part: pd.DataFrame, name: str) -> str:

@@ -213,9 +213,9 @@ def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 @layout
 def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """Mean score against mean seconds of a run, for each metric of the table and each data set."""
+    """Mean score against mean seconds of a run, for the first two metrics of the table and each data set."""
     panels = []
-    for metric in [block.metric for block in item.blocks]:
+    for metric in [block.metric for block in item.blocks[:2]]:
         values = runs.assign(method=runs["series"], score=cells.value_of(metric)(runs), seconds=runs["seconds_total"])
         for dataset, rows in sources.per_dataset(values.dropna(subset=["score"])):
             means = rows.groupby(["method", "num_layers"], sort=False, as_index=False)[["seconds", "score"]].mean()

@@ -1,6 +1,7 @@
 """How a method looks, the same in every figure: colour says which method, marker and line say how many layers.
 
-Colours are Okabe and Ito's, told apart by the colour-blind and, with marker and line, in black and white.
+Colours are Okabe and Ito's, and Tol's for the baselines, told apart by the colour-blind and, with marker and line, in
+black and white.
 """
 
 from collections.abc import Iterator
@@ -35,6 +36,13 @@ COLOURS = {
     "gpr": "#000000",
     "sgpr": "#555555",
     "fitc": "#999999",
+    "bayesian_ridge": "#999933",
+    "gradient_boosting_quantiles": "#882255",
+    "ngboost": "#117733",
+    "deep_ensemble": "#332288",
+    "mc_dropout": "#88CCEE",
+    "gpflux_dgp": "#44AA99",
+    "gpytorch_dgp": "#AA4499",
 }
 OTHERS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 SHAPES = {1: ("s", ":"), 2: ("o", "--"), 3: ("D", "-"), 4: ("^", "-."), 5: ("v", (0, (5, 1, 1, 1, 1, 1)))}

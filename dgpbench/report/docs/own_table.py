@@ -1,0 +1,106 @@
+"""docs/dgpbench_uci.md: our own tables, methods by data sets, with mean ranks; and what a score costs."""
+
+from pathlib import PurePosixPath
+
+import pandas as pd
+
+from dgpbench.experiments.items import Item, load
+from dgpbench.report import cells, statistics
+from dgpbench.report.docs import words
+from dgpbench.report.docs.pictures import Picture
+from dgpbench.report.docs.results import budget_in_words, splits_of
+from dgpbench.report.figures.layouts import LAYOUTS
+from dgpbench.report.figures.render import done_runs
+from dgpbench.report.rendering import grid_text
+from dgpbench.report.tables import column_name, loss_of, numbers_of, unit_of
+
+TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation")
+PICTURES = {
+    PurePosixPath("docs/images/dgpbench_uci_cost.png"): "score_beside_seconds",
+    PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
+}
+NOTHING = "No run of this table has been made yet."
+NONE = "none"  # a score that a method's predictions do not have
+
+
+def text(name: str, frame: pd.DataFrame) -> str:
+    """One item: a grid for each metric, what is missing, and the cost."""
+    item = load(name)
+    runs = cells.select(item, frame)
+    if runs.empty:
+        return NOTHING
+    found = cells.cells(item, frame)
+    blocks = [_block(block.metric, block.digits, found[found["metric"] == block.metric], runs) for block in item.blocks]
+    return "\n\n".join(
+        [
+            f"**{item.title}**, {budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}.",
+            *blocks,
+            f"A cell is the mean ± its standard error over splits, or done/wanted splits; '{NONE}' where the "
+            "predictions of a method have no such score. Ranks are over the methods that have every cell.",
+            words.cost_sentence(runs),
+            words.failure_text(runs),
+        ]
+    )
+
+
+def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> str:
+    names = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
+    done = set(runs[runs["status"] == "done"][cells.KEYS].itertuples(index=False, name=None))
+    tried = [(row.dataset, row.method, row.num_layers) in done for row in part.itertuples(index=False)]
+    shown = part.assign(
+        name=names,
+        text=[_cell(row, digits) if one else "" for row, one in zip(part.itertuples(index=False), tried, strict=True)],
+    )
+    seen = shown[tried]
+    datasets, methods = (list(dict.fromkeys(seen[key])) for key in ("dataset", "name"))
+    wide = shown.pivot(index="name", columns="dataset", values="text").loc[methods, datasets]
+    ranks = _ranks(metric, seen, datasets)
+    wide = wide.assign(**{"mean rank": [f"{ranks[name]:.1f}" if name in ranks else "" for name in methods]})
+    left = [name for name in dict.fromkeys(names) if name not in methods]
+    left += [name for name in dict.fromkeys(part["dataset"]) if name not in datasets]
+    parts = [f"{metric} ({unit_of(metric)}):", grid_text(wide, "md", "method")]
+    return "\n\n".join(parts + ([f"Not run: {', '.join(left)}."] if left else []))
+
+
+def _cell(row, digits: int) -> str:
+    if row.count == 0:
+        return NONE
+    if row.count < row.wanted:
+        return f"{int(row.count)}/{int(row.wanted)}"
+    return " ± ".join(filter(None, numbers_of(row, digits)))
+
+
+def _ranks(metric: str, part: pd.DataFrame, datasets: list[str]) -> "pd.Series":
+    """Mean rank over the data sets of each method that has every cell; empty where fewer than two have."""
+    complete = part[part["count"] == part["wanted"]]
+    losses = complete.assign(loss=complete["mean"].map(loss_of(metric))).pivot(
+        index="dataset", columns="name", values="loss"
+    )
+    whole = losses.reindex(datasets).dropna(axis=1)
+    return statistics.mean_ranks(whole) if whole.shape[1] > 1 else pd.Series(dtype=float)
+
+
+def pictures_text(frame: pd.DataFrame) -> str:
+    """The pictures, or a line that says why there are none."""
+    drawn = pictures(frame)
+    titles = {
+        "score_beside_seconds": "Mean score against seconds of a run; the line joins methods that none beats in both",
+        "reliability_curves": "Observed against nominal coverage of central intervals, all splits together",
+    }
+    found = [
+        f"![{titles[kind]}](images/{path.name})" for path, kind in PICTURES.items() if drawn[str(path)] is not None
+    ]
+    return "\n\n".join(found) or NOTHING
+
+
+def pictures(frame: pd.DataFrame) -> dict[str, Picture | None]:
+    """The pictures by their path."""
+    item = load(TABLES[0])
+    done = done_runs(item, frame)
+    return {str(path): _picture(item, kind, done) for path, kind in PICTURES.items()}
+
+
+def _picture(item: Item, kind: str, done: pd.DataFrame) -> Picture | None:
+    panels = LAYOUTS[kind](item, done) if len(done) else []
+    title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}, {len(done)} runs"
+    return Picture(title, panels, columns=3) if panels else None
