@@ -155,7 +155,7 @@ def test_our_own_table_is_drawn_and_kept(own):
     ]
 
 
-# The repository's own -----------------------------------------------------------------------------------------------------
+# The repository's own -------------------------------------------------------------------------------------------------
 
 
 def test_the_committed_pages_are_what_the_committed_records_give():
