@@ -71,10 +71,10 @@ class GPflux:
     def _paths(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         import tensorflow as tf
 
-        draw = tf.function(lambda rows: (lambda found: (found.y_mean, found.y_var))(self.model(rows)))
-        drawn = [draw(tf.constant(X)) for _ in range(self.num_samples)]
-        means, variances = zip(*drawn, strict=True)
-        return np.array(means), np.array(variances)
+        draw = tf.function(self.model.predict_f)  # one path through the hidden layers
+        means, variances = zip(*(draw(tf.constant(X)) for _ in range(self.num_samples)), strict=True)
+        noise = self.model.likelihood_layer.likelihood.variance.numpy()
+        return np.array(means), np.array(variances) + noise
 
 
 def fit_gpflux(train: Regression, settings: DeepGPSettings, seeds: Seeds, log: TrainingLog) -> GPflux:
