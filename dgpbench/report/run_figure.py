@@ -1,6 +1,6 @@
 """The picture of one run: predicted against observed, the PIT histogram, the training trace."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,26 +67,31 @@ def run_figure(
     target: str = "y",
     below: data_panels.Below | None = None,
 ) -> Figure:
-    """Compose the picture; there are two panels where no trace was kept.
+    """Compose the picture; a panel is left out where no trace was kept, or where the predictions do not say enough.
 
-    :param points: columns y, mean, variance, pit, one line a test row
+    :param points: columns y, mean and variance or q05, q50 and q95, pit; one line a test row
     :param trace: columns iteration, elbo, validation_tll (NaN where none was taken)
     :param objective: the name of what the trace has under ``elbo``
     :param target: the name of what is predicted
     :param below: what stands in a second row
     """
-    has_trace = trace is not None and len(trace) > 0
+    panels: list[Callable[[Axes], Axes]] = []
+    if "variance" in points or {"q05", "q50", "q95"} <= set(points):
+        panels.append(lambda ax: predicted_against_observed(points, ax, target))
+    if "pit" in points:
+        panels.append(lambda ax: pit_histogram(points, ax))
+    if trace is not None and len(trace) > 0:
+        panels.append(lambda ax: training_trace(trace, ax, objective))
+    if not panels:
+        raise ValueError("these predictions have neither a spread nor a distribution function to draw")
     with matplotlib.rc_context(fname=STYLE):
-        width = 11.0 if has_trace or below else 7.4
+        width = 11.0 if below or len(panels) > 2 else 7.4
         figure = Figure(figsize=(width, HEIGHT + (below.height if below else 0.0)))
         upper: Any = figure
         if below:
             upper, lower = cast("np.ndarray", figure.subfigures(2, 1, height_ratios=(HEIGHT, below.height)))
-        axes = upper.subplots(1, 3 if has_trace else 2)
-        predicted_against_observed(points, axes[0], target)
-        pit_histogram(points, axes[1])
-        if has_trace:
-            training_trace(trace, axes[2], objective)
+        for ax, draw in zip(upper.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            draw(ax)
         if below:
             below.draw(lower)
         lines = [title, ",  ".join(text.format(scores[name]) for name, text in SHOWN_SCORES.items() if name in scores)]
@@ -103,17 +108,25 @@ def target_of(record: Mapping[str, Any]) -> str:
 
 
 def predicted_against_observed(points: pd.DataFrame, ax: Axes, target: str = "y") -> Axes:
-    """Predictive means and two standard deviations either side, against the targets; the line is y = x."""
+    """Predictive means and two standard deviations either side, against the targets; the line is y = x.
+
+    Where predictions are quantiles alone: medians and central 90 % intervals.
+    """
     drawn = thinned(points)
-    bars = 2 * np.sqrt(drawn["variance"])
-    ax.errorbar(drawn["y"], drawn["mean"], bars, fmt="o", elinewidth=0.7, alpha=0.6, markeredgewidth=0)
+    if "variance" in drawn:
+        what, centre = "Mean and two standard deviations", drawn["mean"]
+        below = above = 2 * np.sqrt(drawn["variance"])
+    else:
+        what, centre = "Median and central 90 % interval", drawn["q50"]
+        below, above = centre - drawn["q05"], drawn["q95"] - centre
+    ax.errorbar(drawn["y"], centre, [below, above], fmt="o", elinewidth=0.7, alpha=0.6, markeredgewidth=0)
     ax.axline((drawn["y"].iloc[0], drawn["y"].iloc[0]), slope=1, color="black", linewidth=0.9, zorder=3)
     few = "" if len(drawn) == len(points) else f" of {len(points):,}"
-    ax.set_title(f"Mean and two standard deviations\n{len(drawn):,}{few} test rows; line: y = x")
+    ax.set_title(f"{what}\n{len(drawn):,}{few} test rows; line: y = x")
     ax.set_xlabel(f"observed {target} (original units)", parse_math=False)
     ax.set_ylabel(f"predicted {target} (original units)", parse_math=False)
-    low = min(drawn["y"].min(), (drawn["mean"] - bars).min())
-    high = max(drawn["y"].max(), (drawn["mean"] + bars).max())
+    low = min(drawn["y"].min(), (centre - below).min())
+    high = max(drawn["y"].max(), (centre + above).max())
     margin = 0.04 * (high - low) or 1.0
     ax.set(xlim=(low - margin, high + margin), ylim=(low - margin, high + margin), box_aspect=1)
     return ax

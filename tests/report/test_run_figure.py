@@ -74,6 +74,23 @@ def test_error_bars_reach_two_standard_deviations_either_side_of_the_mean():
     assert "original units" in ax.get_ylabel()
 
 
+def test_error_bars_of_quantiles_are_the_central_interval_around_the_median():
+    quantiles = pd.DataFrame({"y": [0.0, 1.0], "q05": [-1.0, 0.5], "q50": [0.5, 1.0], "q95": [3.0, 1.5]})
+    ax = pictures.predicted_against_observed(quantiles, axes())
+    (bars,) = ax.containers
+    segments = sorted(segment[:, 1].tolist() for segment in bars[2][0].get_segments())
+    np.testing.assert_allclose(segments, [[-1.0, 3.0], [0.5, 1.5]])
+    assert "90 %" in ax.get_title()
+
+
+def test_a_picture_shows_what_the_predictions_say_and_no_more():
+    points = points_of(51)
+    without_pit, means = points.drop(columns="pit"), points[["row", "y", "mean"]]
+    assert len(pictures.run_figure(without_pit, trace_of([None] * 3), {"rmse": 3.0}, "a title").axes) == 2
+    with pytest.raises(ValueError, match="neither a spread nor a distribution function"):
+        pictures.run_figure(means, None, {"rmse": 3.0}, "a title")
+
+
 def test_the_pit_histogram_is_a_density_beside_the_binomial_band():
     ax = pictures.pit_histogram(points_of(700), axes())
     assert sum(bar.get_height() * bar.get_width() for bar in ax.containers[0]) == pytest.approx(1)
