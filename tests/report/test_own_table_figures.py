@@ -16,12 +16,16 @@ def results(tmp_path):
     return tmp_path / "results"
 
 
-def write(results, method: str, num_layers: int, seconds: float, tll: float, crps: float, pit: list[list[float]]):
+def write(
+    results, method: str, num_layers: int, seconds: float, tll: float | None, crps: float, pit: list[list[float]]
+):
     for split in range(SPLITS):
-        points = pd.DataFrame({"row": np.arange(len(pit[split])), "y": 0.0, "log_density": tll, "pit": pit[split]})
+        points = pd.DataFrame(
+            {"row": np.arange(len(pit[split])), "y": 0.0, "log_density": tll or 0.0, "pit": pit[split]}
+        )
         write_toy(
             results,
-            {"tll": tll + split, "crps": crps, "rmse": 1.0},
+            {"crps": crps, "rmse": 1.0} | ({} if tll is None else {"tll": tll + split}),
             points=points,
             record={"seconds": {"training": 1.0, "total": seconds + split}},
             method=method,
@@ -69,3 +73,22 @@ def test_marks_are_means_and_the_line_joins_what_is_not_beaten(three, drawn):  #
     front = {ax: next(line for line in ax.lines if line.get_label().startswith("_")).get_xydata() for ax in (tll, crps)}
     np.testing.assert_allclose(front[tll], [[11, -2], [41, -1]])
     np.testing.assert_allclose(front[crps], [[11, 2], [41, 1.5], [91, 1.4]])
+
+
+def test_methods_without_a_score_are_left_out_of_its_ranks_alone(results, drawn):  # noqa: F811
+    middle = [[0.5], [0.5], [0.5]]
+    write(results, "sgp", 1, 10, -3.0, 2.0, middle)
+    write(results, "ngboost", 1, 10, -2.0, 1.5, middle)
+    write(results, "gradient_boosting_quantiles", 1, 5, None, 1.3, middle)
+    given = ("dataset=boston", "method=gradient_boosting_quantiles,ngboost,sgp", "split=range(3)")
+    titles = {page.get_suptitle().split("\n")[1]: page for page in drawn("dgpbench_uci", *given)}
+    shown = {
+        title.split(", ")[1]: {text.get_text() for text in page.axes[0].get_yticklabels()}
+        for title, page in titles.items()
+        if title.startswith("best mean rank")
+    }
+    assert shown["tll"] == {"NGBOOST L1 beats SGP L1"}
+    assert shown["crps"] == {
+        "GRADIENT BOOSTING QUANTILES L1 beats NGBOOST L1",
+        "GRADIENT BOOSTING QUANTILES L1 beats SGP L1",
+    }

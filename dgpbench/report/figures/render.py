@@ -95,16 +95,36 @@ def _rank_title(item: Item, key: str) -> str:
 def losses(item: Item, done: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The runs' scores as losses, blocks (data set, split), methods labelled.
 
-    :raises Refused: where a cell of the item is missing
+    Methods are compared on all data sets of the item: one that it does not run on each of them is left out, and so is
+    one whose predictions have no such score.
+
+    :raises Refused: where a cell of the others is missing
     """
-    named = [label(method, num_layers) for method, num_layers in zip(done["series"], done["num_layers"], strict=True)]
-    loss = cells.value_of(metric)(done).map(metrics.METRICS[metric].loss)
-    frame = pd.DataFrame({"dataset": done["dataset"], "split": done["split"], "method": named, "loss": loss})
-    paired = statistics.paired_losses(frame)
-    missing = int(cells.wanted(item)["wanted"].sum()) - paired.size
+    values, wanted = cells.value_of(metric)(done), cells.wanted(item)
+    compared = _everywhere(wanted) - _scoreless(done, values)
+    rows = done.assign(loss=values.map(metrics.METRICS[metric].loss))[_among(done, compared)]
+    named = [label(method, num_layers) for method, num_layers in zip(rows["series"], rows["num_layers"], strict=True)]
+    paired = statistics.paired_losses(rows[["dataset", "split", "loss"]].assign(method=named))
+    missing = int(wanted[_among(wanted, compared)]["wanted"].sum()) - paired.size
     if missing > 0:
         raise Refused(f"{missing} runs of {item.name} are missing; methods are compared on complete blocks only")
     return paired
+
+
+def _everywhere(wanted: pd.DataFrame) -> set[tuple[str, int]]:
+    """The columns (series, depth) that every data set of an item has."""
+    datasets = wanted.groupby(["series", "num_layers"])["dataset"].nunique()
+    return set(datasets[datasets == wanted["dataset"].nunique()].index)
+
+
+def _scoreless(done: pd.DataFrame, values: pd.Series) -> set[tuple[str, int]]:
+    """The columns with runs, none of which has a value."""
+    lacking = values.isna().groupby([done["series"], done["num_layers"]]).all()
+    return set(lacking[lacking].index)
+
+
+def _among(rows: pd.DataFrame, columns: set[tuple[str, int]]) -> list[bool]:
+    return [key in columns for key in zip(rows["series"], rows["num_layers"], strict=True)]
 
 
 def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, Panel]:
