@@ -41,14 +41,24 @@ def _changed(name: str) -> str:
     return name.partition("+")[2]
 
 
+def least_seconds(run: Run, num_rows: int, num_features: int) -> float | None:
+    """What the counted products of all iterations take on one thread; None where it is not known how many there are."""
+    training = run.training.for_rows(num_rows)
+    if isinstance(training, OwnSettings | LbfgsSettings):
+        return None
+    flops = cost.step_flops(run, training, num_rows, num_features)
+    return cost.iterations(run, training) * flops / (1e9 * numpy_rate(run.precision))
+
+
 def _by_its_products(run: Run, num_rows: int, num_features: int) -> str:
     training = run.training.for_rows(num_rows)
     if isinstance(training, OwnSettings):
         return "how long is not known before it runs: the method trains itself"
     if isinstance(training, LbfgsSettings):
         return "how long is not known before it runs: L-BFGS ends where it converges"
+    least = least_seconds(run, num_rows, num_features)
+    assert least is not None
     flops, rate = cost.step_flops(run, training, num_rows, num_features), numpy_rate(run.precision)
-    least = cost.iterations(run, training) * flops / (1e9 * rate)
     low, high = TIMES_THE_FLOOR
     return (
         f"all of them: at least {in_words(least)} on one thread, by their products ({flops / 1e9:.2g} GFLOP each, "

@@ -3,9 +3,23 @@
 import json
 from argparse import Namespace
 
+from dgpbench.benchmarks.forecast import TIMES_THE_FLOOR, least_seconds
+from dgpbench.commands.validate import declared
 from dgpbench.experiments.items import load
-from dgpbench.experiments.plan import BLOCKED, CONFLICT, MISSING, count, matrix, plan_of, seconds_left, time_left
+from dgpbench.experiments.plan import (
+    BLOCKED,
+    CONFLICT,
+    MISSING,
+    Planned,
+    count,
+    matrix,
+    plan_of,
+    seconds_left,
+    time_left,
+)
 from dgpbench.report.collect import collect
+from dgpbench.runs.resolve import Run
+from dgpbench.system.progress import in_words
 
 
 def plan(options: Namespace) -> int:
@@ -25,8 +39,31 @@ def plan(options: Namespace) -> int:
     print(matrix(runs))
     counts = ", ".join(f"{number} {state}" for state, number in count(runs).items() if number)
     print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {len(runs)} runs: {counts}")
-    print(f"left with one worker: {time_left(left)}")
+    print(f"left with one worker: {_by_products(runs) if left is None else time_left(left)}")
     for run in runs:
         if run.state in (BLOCKED, CONFLICT):
             print(f"{run.state}: {run.why}")
     return 0
+
+
+def _by_products(runs: list[Planned]) -> str:
+    """The least time of the missing runs, by their products, where no record says how long such runs take."""
+    known: dict[tuple[object, ...], float | None] = {}
+    seconds, unknown = 0.0, 0
+    for run in (each.run for each in runs if each.state == MISSING):
+        key = (run.directory.parent, tuple(run.changed.items()))
+        if key not in known:
+            known[key] = _least_seconds(run)
+        seconds += known[key] or 0.0
+        unknown += known[key] is None
+    low, high = TIMES_THE_FLOOR
+    words = f"at least {in_words(seconds)} by their products; {low} to {high} times that at the published sizes"
+    without = f"{unknown} runs are not counted, as nothing is known of their time before one is done" if unknown else ""
+    return "; ".join(filter(None, [words if seconds else "", without]))
+
+
+def _least_seconds(run: Run) -> float | None:
+    if "n" not in run.dataset:
+        return None
+    sizes = declared(run)
+    return least_seconds(run, sizes.num_rows, sizes.num_features)

@@ -69,7 +69,7 @@ def _outlook(run: Run, table: "Table | None") -> list[str]:
 
     if (skipped := skipped_outcome(run)) is not None:
         return [skipped.message]
-    sizes = _declared(run) if table is None else _read(run, table)
+    sizes = declared(run) if table is None else _read(run, table)
     if run.init_from is not None:
         start.parameters(run.init_from, run.limits.results_dir)
     return [
@@ -98,7 +98,7 @@ def _read(run: Run, table: "Table") -> Sizes:
     return Sizes(len(problem.train.X), len(problem.test.X), features, words)
 
 
-def _declared(run: Run) -> Sizes:
+def declared(run: Run) -> Sizes:
     """Split a table of the size that the data set's file declares: the sizes of the parts follow from it."""
     import numpy as np
 

@@ -5,6 +5,7 @@ from dataclasses import asdict
 import pytest
 from toys import toy_record, write_toy
 
+from dgpbench.cli import main
 from dgpbench.experiments.items import load
 from dgpbench.experiments.plan import count, matrix, plan_of, seconds_left, time_left
 from dgpbench.report.collect import collect
@@ -94,3 +95,24 @@ def test_records_of_another_budget_say_nothing_about_time(results):
 )
 def test_time_in_words(seconds, words):
     assert time_left(seconds).startswith(words)
+
+
+def test_without_a_record_the_time_is_what_the_products_take(results, capsys):
+    """Twice as many runs, twice the time; a method that ends where it converges is not counted."""
+    given = ("lindinger2020_table1", "dataset=boston", "method=mf", "method.num_layers=2", f"results_dir={results}")
+    hours = []
+    for splits in ("0,1", "range(10)"):
+        assert main(["plan", *given, f"split={splits}"]) == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("left with")]
+        assert "by their products; 1.4 to 3.2 times that" in line
+        hours.append(minutes(line.partition("at least ")[2].partition(" by ")[0]))
+    assert 2 < hours[1] / hours[0] < 12  # rates are measured anew each time
+    assert main(["plan", "dgpbench_uci", "dataset=boston", "method=sgpr", "split=0", f"results_dir={results}"]) == 0
+    assert "1 runs are not counted" in capsys.readouterr().out
+
+
+def minutes(words: str) -> float:
+    """'1 h 20 min' or '90 s' in minutes."""
+    units = {"h": 60.0, "min": 1.0, "s": 1 / 60}
+    parts = words.replace(",", "").split()
+    return sum(float(number) * units[unit] for number, unit in zip(parts[::2], parts[1::2], strict=True))
