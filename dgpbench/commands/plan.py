@@ -48,10 +48,10 @@ def plan(options: Namespace) -> int:
 
 def _by_products(runs: list[Planned]) -> str:
     """The least time of the missing runs, by their products, where no record says how long such runs take."""
-    known: dict[tuple[object, ...], float | None] = {}
+    known: dict[str, float | None] = {}
     seconds, unknown = 0.0, 0
     for run in (each.run for each in runs if each.state == MISSING):
-        key = (run.directory.parent, tuple(run.changed.items()))
+        key = f"{run.directory.parent} {run.changed}"
         if key not in known:
             known[key] = _least_seconds(run)
         seconds += known[key] or 0.0
