@@ -213,12 +213,17 @@ def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 @layout
 def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """Mean score against mean seconds of a run, for the first two metrics of the table and each data set."""
-    panels = []
+    """Mean score against mean seconds of a run, for the first two metrics and each data set; complete cells alone."""
+    panels, wanted = [], cells.wanted(item).set_index(cells.KEYS)["wanted"]
     for metric in [block.metric for block in item.blocks[:2]]:
         values = runs.assign(method=runs["series"], score=cells.value_of(metric)(runs), seconds=runs["seconds_total"])
         for dataset, rows in sources.per_dataset(values.dropna(subset=["score"])):
-            means = rows.groupby(["method", "num_layers"], sort=False, as_index=False)[["seconds", "score"]].mean()
-            shown = means.assign(metric=metric, better=metrics.METRICS[metric].direction)
-            panels.append(Panel(dataset, scores.score_beside_seconds, shown, WIDE))
+            groups = rows.groupby(["method", "num_layers"], sort=False)
+            means = groups[["seconds", "score"]].mean().assign(count=groups.size()).reset_index()
+            complete = [
+                row.count >= wanted[dataset, row.method, row.num_layers] for row in means.itertuples(index=False)
+            ]
+            if any(complete):
+                shown = means[complete].assign(metric=metric, better=metrics.METRICS[metric].direction)
+                panels.append(Panel(dataset, scores.score_beside_seconds, shown, WIDE))
     return panels
