@@ -243,6 +243,8 @@ TITLES = {  # of the panels that each layout makes of a table's runs on three da
     "seconds_per_step": ["against M", "against L", "against tau"],
     "calibration_study": [name for name in DATASETS for _ in ("distance", "variance")],
     "reliability": [name for name in DATASETS for _ in ("histogram", "diagram")],
+    "reliability_curves": DATASETS,
+    "score_beside_seconds": DATASETS,
     "score_bars": DATASETS,
 }
 
