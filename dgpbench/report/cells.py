@@ -99,7 +99,8 @@ def _cells_of(block: Block, item: Item, chosen: pd.DataFrame) -> pd.DataFrame:
         failed = pd.DataFrame(columns=[*KEYS, "failed"])
     else:
         done = chosen[chosen["status"] == "done"]
-        values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done), here=is_here(done["path"]))
+        known = block.metric in metrics.METRICS  # in the record itself, where the predictions give it
+        values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done), here=is_here(done["path"]) | known)
         broken = chosen[chosen["status"].isin(store.FAILED)]
         failed = broken.groupby(KEYS, as_index=False).agg(failed=("split", "count"))
     summary = (

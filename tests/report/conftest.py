@@ -4,7 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from toys import write_toy
+
+from dgpbench.cli import main
 
 
 @pytest.fixture
@@ -23,3 +26,27 @@ def toy(results: Path) -> Callable[..., Path]:
 def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of toy files need not survive a loss of power."""
     monkeypatch.setattr("os.fsync", lambda handle: None)
+
+
+@pytest.fixture
+def saved(monkeypatch) -> list[Figure]:
+    """The figures that are saved from here on, in their order."""
+    kept: list[Figure] = []
+
+    def keep(self, target, **options):
+        Path(target).write_bytes(b"a figure")
+        kept.append(self)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return kept
+
+
+@pytest.fixture
+def drawn(saved, results):
+    """``drawn(item, *overrides)``: the figures of ``dgpbench figure``, read from ``results``."""
+
+    def draw(item: str, *given: str) -> list[Figure]:
+        assert main(["figure", item, *given, f"results_dir={results}"]) == 0
+        return saved
+
+    return draw

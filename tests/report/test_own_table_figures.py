@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from test_values_of_figures import drawn, lines, panels, saved  # noqa: F401
+from test_values_of_figures import lines, panels
 from toys import write_toy
 
 from dgpbench.cli import main
@@ -45,7 +45,7 @@ def three(results):
 
 
 @pytest.mark.parametrize("compact", [False, True])
-def test_coverage_counts_every_row_once(compact, three, results, drawn, monkeypatch):  # noqa: F811
+def test_coverage_counts_every_row_once(compact, three, results, drawn):
     if compact:
         assert main(["results", "export", f"results_dir={results}"]) == 0
         (results / "runs").rename(results / "elsewhere")
@@ -63,7 +63,7 @@ def _curves(page) -> dict:
     return lines(ax) if "coverage" in ax.get_xlabel() else {}
 
 
-def test_marks_are_means_and_the_line_joins_what_is_not_beaten(three, drawn):  # noqa: F811
+def test_marks_are_means_and_the_line_joins_what_is_not_beaten(three, drawn):
     *_, page = [each for each in drawn("dgpbench_uci", *three) if each.axes[0].get_xlabel() == "time of a run (s)"]
     tll, crps, *_ = page.axes
     marks = {line.get_label(): line.get_xydata()[0] for line in tll.lines if not line.get_label().startswith("_")}
@@ -75,7 +75,7 @@ def test_marks_are_means_and_the_line_joins_what_is_not_beaten(three, drawn):  #
     np.testing.assert_allclose(front[crps], [[11, 2], [41, 1.5], [91, 1.4]])
 
 
-def test_methods_without_a_score_are_left_out_of_its_ranks_alone(results, drawn):  # noqa: F811
+def test_methods_without_a_score_are_left_out_of_its_ranks_alone(results, drawn):
     middle = [[0.5], [0.5], [0.5]]
     write(results, "sgp", 1, 10, -3.0, 2.0, middle)
     write(results, "ngboost", 1, 10, -2.0, 1.5, middle)
@@ -92,3 +92,16 @@ def test_methods_without_a_score_are_left_out_of_its_ranks_alone(results, drawn)
         "GRADIENT BOOSTING QUANTILES L1 beats NGBOOST L1",
         "GRADIENT BOOSTING QUANTILES L1 beats SGP L1",
     }
+
+
+def test_a_score_that_predictions_do_not_have_is_in_no_other_file(results, capsys):
+    """A compact record has every score of its run: a table sends nobody to look for more."""
+    write(results, "gradient_boosting_quantiles", 1, 5, None, 1.3, [[0.5], [0.5], [0.5]])
+    assert main(["results", "export", f"results_dir={results}"]) == 0
+    (results / "runs").rename(results / "elsewhere")
+    given = ("dataset=boston", "method=gradient_boosting_quantiles", "split=range(3)", f"results_dir={results}")
+    capsys.readouterr()
+    assert main(["table", "dgpbench_uci", *given]) == 0
+    printed = capsys.readouterr().out
+    assert "1.300 (0.000)" in printed
+    assert "need files" not in printed

@@ -18,37 +18,12 @@ from matplotlib.figure import Figure
 from scipy.stats import binom, chi2, kurtosistest, norm, skewtest
 from toys import toy_points, toy_trace, write_toy
 
-from dgpbench.cli import main
 from dgpbench.experiments import items
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import render
 from dgpbench.report.figures.style import COLOURS
 from dgpbench.report.published import of_item
 from dgpbench.report.run_figure import save_run_figure
-
-
-@pytest.fixture
-def saved(monkeypatch) -> list[Figure]:
-    """The figures that are saved from here on, in their order."""
-    kept: list[Figure] = []
-
-    def keep(self, target, **options):
-        Path(target).write_bytes(b"a figure")
-        kept.append(self)
-
-    monkeypatch.setattr(Figure, "savefig", keep)
-    return kept
-
-
-@pytest.fixture
-def drawn(saved, results):
-    """``drawn(item, *overrides)``: the figures of ``dgpbench figure``, read from ``results``."""
-
-    def draw(item: str, *given: str) -> list[Figure]:
-        assert main(["figure", item, *given, f"results_dir={results}"]) == 0
-        return saved
-
-    return draw
 
 
 def panels(figure: Figure) -> dict[str, Axes]:

@@ -98,8 +98,8 @@ def _split_by_split(made: Comparison) -> list[str]:
     if made.splits is None or made.splits.empty:
         return []
     found = [(metric, split_grid(rows)) for metric, rows in made.splits.groupby("metric", sort=False)]
-    words = "split by split: ours less the published number, mean ± standard error, and the correlation over splits"
-    return [f"{metric}, {words}:\n\n{grid_text(grid, 'md', 'data set')}" for metric, grid in found]
+    what = "split by split: ours less the published number, mean ± standard error, and the correlation over splits"
+    return [f"{metric}, {what}:\n\n{grid_text(grid, 'md', 'data set')}" for metric, grid in found]
 
 
 def _table(block: Block, part: pd.DataFrame, name: str) -> str:
