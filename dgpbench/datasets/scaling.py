@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from dgpbench.datasets import target_transforms
+from dgpbench.datasets.target_transforms import TRANSFORMS, transformed
 from dgpbench.errors import Refused
-from dgpbench.predictions.predictive import Predictive
+from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.points import Predicted
+from dgpbench.predictions.predictive import Quantiles, Samples
+from dgpbench.predictions.warped import Warp, warped
 
-Found = TypeVar("Found", bound=Predictive)
+Found = GaussianMixture | Quantiles | Samples  # what a predictor returns, in standard units
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +36,10 @@ class Standardiser:
     :param kept: [D'] column numbers of the features that vary on the training rows
     :param mean_X: [D'], original units
     :param scale_X: [D'], original units
-    :param mean_y: original units
-    :param scale_y: original units
+    :param mean_y: original units, or those of g(y)
+    :param scale_y: as ``mean_y``
     :param dropped: names of the features that do not vary
+    :param warp: g, where the target is transformed first
     """
 
     kept: np.ndarray
@@ -42,16 +48,23 @@ class Standardiser:
     mean_y: float
     scale_y: float
     dropped: tuple[str, ...]
+    warp: Warp | None = None
 
     @classmethod
     def fit(
-        cls, X: np.ndarray, y: np.ndarray, feature_names: Sequence[str], min_deviation: float = 0.0
+        cls,
+        X: np.ndarray,
+        y: np.ndarray,
+        feature_names: Sequence[str],
+        min_deviation: float = 0.0,
+        target_transform: str = "none",
     ) -> "Standardiser":
         """Means and deviations of the training rows.
 
         :param X: [N, D] training rows, original units
         :param y: [N] training targets, original units
         :param min_deviation: features whose deviation is not above it are dropped too, as in the papers' extrapolation
+        :param target_transform: ``none``, or the name of what the target goes through first, estimated from these rows
         :raises Refused: when the target or every feature is constant, or a deviation is out of float64's range
         """
         if y.min() == y.max():
@@ -64,7 +77,9 @@ class Standardiser:
         _check_finite([feature_names[i] for i in kept] + ["the target"], np.column_stack([X[:, kept], y]))
         dropped = tuple(name for i, name in enumerate(feature_names) if i not in kept)
         X = X[:, kept]
-        return cls(kept, X.mean(axis=0), X.std(axis=0), float(y.mean()), float(y.std()), dropped)
+        warp = TRANSFORMS[target_transform].fit(y) if target_transform in TRANSFORMS else None
+        z = transformed(y, warp)
+        return cls(kept, X.mean(axis=0), X.std(axis=0), float(z.mean()), float(z.std()), dropped, warp)
 
     def transform(self, X: np.ndarray, y: np.ndarray) -> Regression:
         """Rows in standard units.
@@ -72,7 +87,7 @@ class Standardiser:
         :param X: [N, D], original units, every feature that ``fit`` was given
         :param y: [N], original units
         """
-        return Regression(self.inputs(X), (y[:, None] - self.mean_y) / self.scale_y)
+        return Regression(self.inputs(X), (transformed(y, self.warp)[:, None] - self.mean_y) / self.scale_y)
 
     def inputs(self, X: np.ndarray) -> np.ndarray:
         """Features in standard units, [N, D'], of rows X [N, D] in original units, whose targets need not be known."""
@@ -82,21 +97,24 @@ class Standardiser:
         """Standardised rows in the original units of the features that vary, [N, D']."""
         return X * self.scale_X + self.mean_X
 
-    def restore(self, found: Found) -> Found:
-        """Predictions in the original units of y, mean_y + scale_y times what was predicted."""
-        return found.shifted_scaled(self.mean_y, self.scale_y)
+    def restore(self, found: Found) -> Predicted:
+        """Predictions in the original units of y: of mean_y + scale_y times what was predicted, through g's inverse."""
+        restored = found.shifted_scaled(self.mean_y, self.scale_y)
+        return restored if self.warp is None else warped(restored, self.warp)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; a float keeps its bits."""
         arrays = {name: getattr(self, name).tolist() for name in ("kept", "mean_X", "scale_X")}
-        return arrays | {"mean_y": self.mean_y, "scale_y": self.scale_y, "dropped": list(self.dropped)}
+        plain = arrays | {"mean_y": self.mean_y, "scale_y": self.scale_y, "dropped": list(self.dropped)}
+        return plain if self.warp is None else plain | {"warp": target_transforms.to_json(self.warp)}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Standardiser":
         """What ``to_json`` was called on."""
         mean_X, scale_X = (np.array(plain[name], np.float64) for name in ("mean_X", "scale_X"))
         kept, dropped = np.array(plain["kept"], np.int64), tuple(plain["dropped"])
-        return cls(kept, mean_X, scale_X, plain["mean_y"], plain["scale_y"], dropped)
+        warp = target_transforms.from_json(plain["warp"]) if "warp" in plain else None
+        return cls(kept, mean_X, scale_X, plain["mean_y"], plain["scale_y"], dropped, warp)
 
 
 def _deviation(values: np.ndarray) -> np.ndarray:

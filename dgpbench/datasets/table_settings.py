@@ -42,6 +42,11 @@ class TableSettings:
     na_values: list | None = setting(
         "texts that stand for no value, besides NA, NaN, null and none at all", default=None
     )
+    target_transform: str = setting(
+        "of the target before training, undone in predictions: sinh_arcsinh for skewed or heavy-tailed ones",
+        words=("none", "log", "sinh_arcsinh"),
+        default="none",
+    )
     keep: list | None = setting(
         "features all the same: row numbers, repeated names, copies of the target", default=None
     )

@@ -22,7 +22,7 @@ from dgpbench.models.model import Model
 from dgpbench.models.summaries import quantile_name
 from dgpbench.plugins import loading
 from dgpbench.predictions.distribution import PredictiveDistribution
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.warped import Densities
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.runs.validation import parse_known
 
@@ -31,7 +31,7 @@ OUTPUTS = ("default", "pandas")
 # Keys of the command line that are parameters of their own here, or are about what a fit to given rows has not.
 PARAMETERS = ("method", "protocol", "budget", "seed", "num_threads", "progress", "method.num_layers")
 NOT_HERE = ("dataset", "task", "split", "results_dir", "plot", "timeout_minutes")
-COLUMNS = ("missing", "categorical", "dates", "date_format")  # of dataset.KEY: what becomes of a frame's columns
+COLUMNS = ("missing", "categorical", "dates", "date_format", "target_transform")  # of dataset.KEY: of columns
 
 
 class DeepGPRegressor(RegressorMixin, BaseEstimator):
@@ -46,7 +46,8 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
     :param protocol: whose settings: ``dgpbench list protocols``
     :param settings: other settings by key, such as ``{"training.learning_rate": 0.01}``: ``dgpbench run --help``;
         ``dataset.missing``, ``dataset.categorical``, ``dataset.dates`` and ``dataset.date_format`` say what becomes of
-        the gaps, texts and dates of a frame, which are refused otherwise
+        the gaps, texts and dates of a frame, which are refused otherwise; ``dataset.target_transform`` (``log``,
+        ``sinh_arcsinh``) is for skewed or heavy-tailed targets
     :param random_state: an int, a ``RandomState`` or None; equal ints give equal models
     :param num_threads: threads of TensorFlow; the first fit of a process decides
     :param verbose: show progress on standard error
@@ -105,7 +106,8 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
 
     def predict_dist(self, X: Any) -> PredictiveDistribution:
         """The predictive mixture of each row: log_prob, cdf, quantile, sample. Holds S numbers a row in memory."""
-        return PredictiveDistribution(GaussianMixture.concatenate(list(self._mixtures(X))))
+        parts = list(self._mixtures(X))
+        return PredictiveDistribution(parts[0].concatenate(parts))
 
     def save(self, path: str | Path) -> Path:
         """Save the fitted model to a new directory, which ``dgpbench.load`` and ``dgpbench predict`` read.
@@ -155,7 +157,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         check_consistent_length(X, y)
         return of_frame(X.set_axis([str(name) for name in X.columns], axis=1), y, target, settings)
 
-    def _mixtures(self, X: Any) -> Iterator[GaussianMixture]:
+    def _mixtures(self, X: Any) -> Iterator[Densities]:
         """Predictions of successive rows, in original units."""
         check_is_fitted(self)
         with _plain_errors():

@@ -9,7 +9,7 @@ import numpy as np
 
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import Predictor
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.warped import Densities
 from dgpbench.runs.description import Description
 
 if TYPE_CHECKING:
@@ -48,11 +48,12 @@ class Model:
         """
         return self.description.encoder.transform(frame, where)
 
-    def predict(self, X: np.ndarray) -> GaussianMixture:
+    def predict(self, X: np.ndarray) -> Densities:
         """The predictive mixture of rows X [N, D], in the original units of y."""
-        return GaussianMixture.concatenate(list(self.in_chunks(X)))
+        parts = list(self.in_chunks(X))
+        return parts[0].concatenate(parts)
 
-    def in_chunks(self, X: np.ndarray, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[GaussianMixture]:
+    def in_chunks(self, X: np.ndarray, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[Densities]:
         """The mixtures of successive rows of X [N, D], so that a million need no more memory than a few thousand."""
         description, predictor = self.description, self.predictor
         kind = np.float32 if description.settings.precision == "float32" else np.float64
@@ -60,7 +61,7 @@ class Model:
             description.start()
             rows = description.scaler.inputs(X[start : start + rows_at_once]).astype(kind)
             found = description.scaler.restore(predictor.predict(rows, description.seed))
-            if not isinstance(found, GaussianMixture):
+            if not isinstance(found, Densities):
                 raise Refused(f"{description.family} predicts {type(found).__name__.lower()}; a model needs densities")
             yield found
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dgpbench.errors import Refused
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.warped import Densities
 
 MEAN, DEVIATION = "mean", "standard_deviation"
 
@@ -31,7 +31,7 @@ def quantile_name(probability: float) -> str:
     return f"q{probability:g}"
 
 
-def summary(mixture: GaussianMixture, quantiles: Sequence[float]) -> dict[str, np.ndarray]:
+def summary(mixture: Densities, quantiles: Sequence[float]) -> dict[str, np.ndarray]:
     """Column -> [N]: mean, standard deviation and each quantile, in units of y."""
     columns = {MEAN: mixture.mean[:, 0], DEVIATION: np.sqrt(mixture.variance[:, 0])}
     return columns | {quantile_name(p): mixture.quantile(p)[:, 0] for p in quantiles}

@@ -64,7 +64,8 @@ def fit(
         restore_function(run.card.family)  # refuses a plug-in whose models cannot be saved
     rows = np.arange(table.num_rows) if rows is None else rows
     X, encoder = table.encoded(rows)
-    scaler = Standardiser.fit(X[rows], table.y[rows], encoder.feature_names)
+    reading = reading_of(run.dataset)
+    scaler = Standardiser.fit(X[rows], table.y[rows], encoder.feature_names, target_transform=reading.target_transform)
     train = scaler.transform(X[rows], table.y[rows])
     run = with_fewer_inducing_points(run, train)
     check_sizes(run, len(train.X), train.X.shape[1], 0)
@@ -86,7 +87,7 @@ def fit(
         num_threads=run.limits.num_threads,
         seed=seeds.prediction,
         target=table.target_name,
-        reading=reading_of(run.dataset),
+        reading=reading,
         encoder=encoder,
         scaler=scaler,
     )

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.warped import Densities
 
 
 @dataclass(frozen=True, eq=False)
 class PredictiveDistribution:
     """p(y_n) = 1/S sum_s N(y_n; m_sn, v_sn) for each of N rows, in the original units of y, noise included.
 
+    With ``dataset.target_transform`` it is the distribution of y whose transform has that density.
+
     :param mixture: its components, [S, N, 1]
     """
 
-    mixture: GaussianMixture
+    mixture: Densities
 
     @property
     def mean(self) -> np.ndarray:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dgpbench.predictions.crps import crps_rows
-from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.predictions.predictive import Predictive, Quantiles, Samples
+from dgpbench.predictions.predictive import Quantiles, Samples
+from dgpbench.predictions.warped import Densities, WarpedMixture
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +17,7 @@ QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.50, "q75": 0.75, "q95": 0.95}  #
 DISTANCE_WORK = 2e11  # training rows x test rows x features that may be compared: some ten seconds on one core
 
 Rows = Mapping[str, np.ndarray]  # column -> [N, P]
-Predicted = GaussianMixture | Quantiles | Samples
+Predicted = Densities | Quantiles | Samples  # in the original units of y
 
 
 def rows_of(found: Predicted, Y: np.ndarray) -> dict[str, np.ndarray]:
@@ -30,18 +30,18 @@ def rows_of(found: Predicted, Y: np.ndarray) -> dict[str, np.ndarray]:
     :raises ValueError: where Y has another shape
     """
     Y = _targets(found, Y)
-    columns = _of_mixture(found, Y) if isinstance(found, GaussianMixture) else found.columns(Y, QUANTILES)
+    columns = _of_mixture(found, Y) if isinstance(found, Densities) else found.columns(Y, QUANTILES)
     return {"y": Y, **columns}
 
 
-def _of_mixture(mixture: GaussianMixture, Y: np.ndarray) -> dict[str, np.ndarray]:
+def _of_mixture(mixture: Densities, Y: np.ndarray) -> dict[str, np.ndarray]:
     quantiles = mixture.quantile(list(QUANTILES.values()))
     return {
         "mean": mixture.mean,
         "variance": mixture.variance,
         "log_density": mixture.log_density(Y),
         "pit": mixture.cdf(Y),
-        "crps": crps_rows(mixture, Y),
+        "crps": mixture.crps(Y) if isinstance(mixture, WarpedMixture) else crps_rows(mixture, Y),
         **dict(zip(QUANTILES, quantiles, strict=True)),
     }
 
@@ -92,7 +92,7 @@ def _nearest(X_test: np.ndarray, X_train: np.ndarray) -> np.ndarray:
     return NearestNeighbors(n_neighbors=1, algorithm="brute").fit(X_train).kneighbors(X_test)[0][:, 0]
 
 
-def _targets(found: Predictive, Y: np.ndarray) -> np.ndarray:
+def _targets(found: Predicted, Y: np.ndarray) -> np.ndarray:
     """Y as [N, P] floats, refused when its shape is another: broadcasting [N] against [N, 1] gives nonsense."""
     Y = np.asarray(Y, dtype=np.float64)
     if Y.shape != found.shape:

@@ -5,7 +5,7 @@ import numpy as np
 from dgpbench.datasets.scaling import Standardiser
 from dgpbench.methods.contract import Predictor
 from dgpbench.predictions import posterior
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.warped import Densities
 from dgpbench.runs.problem import Problem
 
 NUM_X, NUM_Y, NUM_SAMPLES = 121, 161, 50
@@ -40,7 +40,7 @@ def rows_of_one_feature(problem: Problem) -> dict[str, np.ndarray]:
     return posterior.of_rows(train, test)
 
 
-def _range(mixture: GaussianMixture) -> np.ndarray:
+def _range(mixture: Densities) -> np.ndarray:
     """Values of y that hold nearly all of the probability at every x."""
     reach = 3.0 * np.sqrt(mixture.variance)
     return np.linspace((mixture.mean - reach).min(), (mixture.mean + reach).max(), NUM_Y)

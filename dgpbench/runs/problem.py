@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dgpbench.datasets.columns import ColumnEncoder
+from dgpbench.datasets.own_csv import reading_of
 from dgpbench.datasets.scaling import Found, Regression, Standardiser
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.tasks import Split, make_split, min_deviation
+from dgpbench.predictions.points import Predicted
 from dgpbench.runs import memory
 from dgpbench.runs.resolve import Run
 
@@ -33,7 +35,7 @@ class Problem:
         """y of the test rows in original units, [N*, 1]."""
         return self.table.y[self.split.test][:, None]
 
-    def restore(self, found: Found) -> Found:
+    def restore(self, found: Found) -> Predicted:
         """Predictions in the original units of y."""
         return self.scaler.restore(found)
 
@@ -44,9 +46,9 @@ def prepare(run: Run, table: Table) -> Problem:
     :raises Refused: where the method cannot be fitted to so few, or so many, rows
     """
     split = make_split(table, run.task, run.split, run.dataset)
-    smallest = min_deviation(run.task, run.dataset)
     X, encoder = table.encoded(split.train)
-    scaler = Standardiser.fit(X[split.train], table.y[split.train], encoder.feature_names, smallest)
+    smallest, transform = min_deviation(run.task, run.dataset), reading_of(run.dataset).target_transform
+    scaler = Standardiser.fit(X[split.train], table.y[split.train], encoder.feature_names, smallest, transform)
     train = scaler.transform(X[split.train], table.y[split.train])
     test = scaler.transform(X[split.test], table.y[split.test])
     check_sizes(run, len(train.X), train.X.shape[1], len(test.X))

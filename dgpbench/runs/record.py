@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dgpbench.datasets import target_transforms
 from dgpbench.datasets.columns import ColumnEncoder
 from dgpbench.datasets.scaling import Standardiser
 from dgpbench.datasets.table import Table
@@ -100,6 +101,8 @@ def compose(
 def described_data(table: Table, encoder: ColumnEncoder, scaler: Standardiser) -> dict[str, Any]:
     """The data that were used: sizes, digests, files and what was dropped."""
     own = {"columns": encoder.describe(), "left_out": table.num_left_out}
+    if scaler.warp is not None:
+        own["target"] = {"column": table.target_name, **target_transforms.to_json(scaler.warp)}
     return (own if table.verified == "own" else {}) | {
         "name": table.name,
         "n": table.num_rows,

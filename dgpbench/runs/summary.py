@@ -57,6 +57,8 @@ def column_lines(data: Mapping[str, Any]) -> list[str]:
     from dgpbench.datasets.column_words import in_words
 
     lines = in_words(data["columns"]) if "columns" in data else []
+    if "target" in data:
+        lines.append(f"  {data['target']['column']}, the target: trained on its {data['target']['name']} transform")
     if data.get("left_out"):
         lines.append(f"  {data['left_out']:,} rows without a value were left out")
     if lines and data["dropped"]:
