@@ -5,6 +5,7 @@ computed here, from what was put into the records.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,14 +80,16 @@ def stored(C: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def assert_heatmap(ax: Axes, matrix: np.ndarray) -> None:
+def assert_heatmap(ax: Axes, matrix: np.ndarray, *, beside: Sequence[np.ndarray] = ()) -> None:
+    """:param beside: the matrices of all panels, which have one scale"""
     (image,) = ax.images
     shown = np.ma.filled(image.get_array(), np.nan)
     zero = matrix == 0
     np.testing.assert_allclose(shown[~zero], np.log10(np.abs(matrix[~zero])), atol=1e-8)
     assert np.isnan(shown[zero]).all()
-    low, high = np.log10([np.abs(matrix[~zero]).min(), np.abs(matrix).max()])
-    np.testing.assert_allclose(image.get_clim(), (max(low, high - 8), high), atol=1e-8)
+    logs = [np.log10(np.abs(each[each != 0])) for each in beside or [matrix]]
+    low, high = min(max(each.min(), each.max() - 8) for each in logs), max(each.max() for each in logs)
+    np.testing.assert_allclose(image.get_clim(), (low, high), atol=1e-8)
     assert image.origin == "upper"  # the first row is on top, as a matrix is written
 
 
@@ -96,8 +99,9 @@ def test_heatmaps_show_the_logarithm_of_the_covariance_of_each_method(drawn, res
     (figure,) = drawn("lindinger2020_fig1")
     shown = panels(figure)
     assert list(shown) == [f"{method} L3, concrete, split 0" for method in ("MF", "STAR", "FC")]
-    for seed, ax in enumerate(shown.values()):
-        assert_heatmap(ax, factor_of(seed) @ factor_of(seed).T)
+    matrices = [factor_of(seed) @ factor_of(seed).T for seed in range(3)]
+    for matrix, ax in zip(matrices, shown.values(), strict=True):
+        assert_heatmap(ax, matrix, beside=matrices)
 
 
 def test_heatmaps_at_four_layers_show_covariance_and_then_precision(drawn, results):
@@ -399,6 +403,16 @@ def test_draws_of_the_predictive_distribution_lie_over_the_test_data(drawn, resu
     assert draws.get_label().startswith("sample ")
     np.testing.assert_allclose(draws.get_offsets(), np.column_stack([[-1, 0, 2, -1, 0, 2], samples.ravel()]))
     np.testing.assert_allclose(data.get_offsets(), points[["x", "y"]])
+
+
+def test_draws_of_two_methods_have_one_axis_of_y(drawn, results):
+    for scale, method in ((1.0, "mf"), (50.0, "aepmcm")):
+        grid = {"grid_x": np.array([-1.0, 0.0, 2.0]), "grid_samples": scale * np.arange(6.0).reshape(2, 3)}
+        synthetic_run(results, grid, method=method)
+    (figure,) = drawn("hernandez2018_fig521")
+    first, second = (ax.get_ylim() for ax in panels(figure).values())
+    assert first == second
+    assert second[1] > 250
 
 
 def test_without_draws_the_band_is_two_deviations_around_the_mean(drawn, results):

@@ -42,11 +42,13 @@ def covariance(item: Item, runs: pd.DataFrame) -> list[Panel]:
     for (num_layers, _), rows in runs.groupby(["num_layers", "dataset"], sort=False):
         found = [(title, sources.posterior(run)) for title, run in sources.first_of_each(rows)]
         panels += [
-            Panel(t, posterior.covariance_heatmap, covariances.covariance(arrays), SQUARE) for t, arrays in found
+            Panel(t, posterior.covariance_heatmap, covariances.covariance(arrays), SQUARE, comparable=True)
+            for t, arrays in found
         ]
         if num_layers in deep:
             panels += [
-                Panel(t, posterior.precision_heatmap, covariances.precision(arrays), SQUARE) for t, arrays in found
+                Panel(t, posterior.precision_heatmap, covariances.precision(arrays), SQUARE, comparable=True)
+                for t, arrays in found
             ]
     return panels
 
@@ -168,9 +170,9 @@ def predictive_samples(item: Item, runs: pd.DataFrame) -> list[Panel]:
             x = np.tile(grid["grid_x"], len(grid["grid_samples"]))
             drawn = pd.DataFrame({"x": x, "y": grid["grid_samples"].ravel()}).assign(kind="sample")
             frame = pd.concat([drawn, points[["x", "y"]].assign(kind="test data")], ignore_index=True)
-            panels.append(Panel(title, synthetic.predictive_samples, frame, WIDE))
+            panels.append(Panel(title, synthetic.predictive_samples, frame, WIDE, comparable=True))
         else:
-            panels.append(Panel(title, synthetic.predictive_band, points, WIDE))
+            panels.append(Panel(title, synthetic.predictive_band, points, WIDE, comparable=True))
     return panels
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 from textwrap import fill
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,12 +23,14 @@ class Panel:
 
     :param draw: ``(frame, ax) -> ax``
     :param size: width and height in inches
+    :param comparable: whether all panels that are drawn like it have one scale, of colours or else of y
     """
 
     title: str
     draw: Callable[[pd.DataFrame, Axes], Axes]
     frame: pd.DataFrame
     size: tuple[float, float] = (3.5, 2.7)
+    comparable: bool = False
 
 
 def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
@@ -44,6 +47,7 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
             panel.draw(panel.frame, ax).set_title(plain(panel.title))
         for ax in axes[len(panels) :]:
             ax.set_axis_off()
+        _share_scales(panels, axes)
         figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize="large")
         _share_legend(figure, list(axes[: len(panels)]), columns)
     return figure
@@ -52,6 +56,22 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
 def _wrapped(title: str, inches: float) -> str:
     """Each line of a title, broken where it would be wider than the page."""
     return "\n".join(fill(line, max(30, int(inches * 11))) for line in plain(title).splitlines())
+
+
+def _share_scales(panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
+    """One scale for the comparable panels that are drawn alike: what looks larger is larger."""
+    alike: dict[Callable, list[Axes]] = {}
+    for panel, ax in zip(panels, axes, strict=False):
+        if panel.comparable:
+            alike.setdefault(panel.draw, []).append(ax)
+    for group in alike.values():
+        images = [image for ax in group for image in ax.images]
+        limits = np.array([image.get_clim() for image in images] or [ax.get_ylim() for ax in group])
+        low, high = limits[:, 0].min(), limits[:, 1].max()
+        for image in images:
+            image.set_clim(low, high)
+        for ax in group if not images else ():
+            ax.set_ylim(low, high)
 
 
 def _share_legend(figure: Figure, axes: list[Axes], columns: int) -> None:
