@@ -107,6 +107,14 @@ def test_the_codes_way_is_another_run_and_differs_from_the_papers_in_nothing_els
     assert code.config == paper.config | own
 
 
+def test_the_codes_way_starts_the_samplers_noise_at_the_variance_of_y():
+    paper, code = (described(f"protocol={name}", "method=sghmc") for name in ("lindinger2020", "lindinger2020_code"))
+    assert paper.method.likelihood_variance == 0.01
+    own = {"protocol": "lindinger2020_code", "method": paper.config["method"] | {"likelihood_variance": 1.0}}
+    assert code.config == paper.config | own
+    assert described("protocol=lindinger2020_code", "method=mf").method.likelihood_variance == 0.01
+
+
 def test_budget_and_command_line_win_over_what_a_protocol_says_of_a_task():
     given = ("protocol=lindinger2020_code", "task=extrapolation", "method=mf")
     assert not described(*given, "budget=laptop").training.early_stopping
