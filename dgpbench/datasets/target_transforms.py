@@ -44,7 +44,7 @@ class Log:
 class SinhArcsinh:
     """z = sinh(delta arcsinh((y - xi) / eta) - epsilon), which takes skewness and heavy or light tails away.
 
-    Reference: Jones & Pewsey 2009, Eq. 1; warped GPs: Snelson et al. 2004, Rios & Tobar 2019.
+    Reference: Jones & Pewsey 2009; warped GPs: Snelson et al. 2004, Rios & Tobar 2019.
 
     :param location: xi, units of y
     :param width: eta, positive, units of y
