@@ -1,7 +1,7 @@
 """The files of compact records: JSON Lines, sorted, so that two machines that know the same runs have the same bytes.
 
-    {"id": "5f..", "kind": "settings", "settings": {..}}       what the runs of a file share; a run line names it
-    {"kind": "run", "format": 1, "identity": {..}, ..}         a run: ``compact.of_run``, its ``config`` apart
+    {"id": "5f..", "kind": "shared", "config": {..}, ..}       what runs of a file share (``SHARED``); they name it
+    {"kind": "run", "format": 2, "identity": {..}, ..}         a run: the rest of ``compact.of_run``
     {"kind": "pair", "first": {..}, "second": {..}, ..}        a direct comparison of two runs on one split
 
 Lines of one kind stand together, in this order, sorted by identity.
@@ -16,9 +16,10 @@ from typing import Any
 from dgpbench.config.canonical import digest
 from dgpbench.runs.identity import Identity
 
-FORMAT = 1
-OWN = ("split", "seed")  # of a configuration: what the runs of a column do not share
-REQUIRED = {"config_hash", "data", "files", "finished", "identity", "scores", "seconds", "settings", "status"}
+FORMAT = 2
+SHARED = ("config", "data", "versions", "host", "git")
+OWN = {"config": ("split", "seed"), "data": ("scale_y",)}  # what runs do not share of these
+REQUIRED = {"config_hash", "files", "finished", "identity", "scores", "seconds", "shared", "status"}
 REQUIRED_OF_PAIR = {"first", "second", "hashes", "rows", "tll_difference", "win_frequency"}
 Pair = tuple[str, str]
 
@@ -58,11 +59,12 @@ def encode(runs: Iterable[Mapping[str, Any]], pairs: Iterable[Mapping[str, Any]]
     shared: dict[str, dict[str, Any]] = {}
     lines = []
     for record in sorted(runs, key=lambda record: Identity(**record["identity"]).order):
-        settings = {key: value for key, value in record["config"].items() if key not in OWN}
-        name = digest(_text(settings))
-        shared[name] = {"kind": "settings", "id": name, "settings": settings}
-        own = {key: value for key, value in record.items() if key != "config"}
-        lines.append({"kind": "run", "format": FORMAT, **own, "settings": name})
+        common = {key: _without(record[key], OWN.get(key, ())) for key in SHARED if key in record}
+        name = digest(_text(common))
+        shared[name] = {"kind": "shared", "id": name, **common}
+        own = {key: value for key, value in record.items() if key not in SHARED}
+        own["scale_y"] = record["data"].get("scale_y")
+        lines.append({"kind": "run", "format": FORMAT, **own, "shared": name})
     both = sorted(pairs, key=lambda pair: (Identity(**pair["first"]).order, Identity(**pair["second"]).order))
     every = [*(shared[name] for name in sorted(shared)), *lines, *({"kind": "pair", **pair} for pair in both)]
     return "".join(f"{_text(line)}\n" for line in every).encode()
@@ -79,8 +81,8 @@ def decode(path: Path) -> Lines:
     shared: dict[str, Any] = {}
     for source, line in _objects(path, problems):
         kind = line.pop("kind", None)
-        if kind == "settings":
-            shared[line.get("id", "")] = line.get("settings")
+        if kind == "shared":
+            shared[line.pop("id", "")] = line
         elif (problem := _problem(kind, line, shared)) is not None:
             problems.append(f"{source} {problem}")
         else:
@@ -106,8 +108,8 @@ def _problem(kind: Any, line: Mapping[str, Any], shared: Mapping[str, Any]) -> s
     required = {"run": REQUIRED, "pair": REQUIRED_OF_PAIR}.get(kind)
     if required is None:
         return "is no compact record"
-    if line.get("format", FORMAT) > FORMAT:
-        return f"has format {line['format']}, of a later dgpbench; this one reads up to {FORMAT}"
+    if (form := line.get("format", FORMAT)) != FORMAT:
+        return f"has format {form}, of {'a later' if form > FORMAT else 'an earlier'} dgpbench; this one reads {FORMAT}"
     if missing := required - set(line):
         return f"is no compact record: it lacks {', '.join(sorted(missing))}"
     try:
@@ -115,13 +117,18 @@ def _problem(kind: Any, line: Mapping[str, Any], shared: Mapping[str, Any]) -> s
             Identity(**line[who]).key  # noqa: B018
     except (TypeError, AttributeError) as problem:
         return f"names no run: {problem}"
-    if kind == "run" and not isinstance(shared.get(line["settings"]), Mapping):
-        return f"names settings {line['settings']}, which the file does not have before it"
+    if kind == "run" and not {"config", "data"} <= set(shared.get(line["shared"], ())):
+        return f"names the shared line {line['shared']}, which the file does not have before it"
     return None
 
 
 def _whole(line: dict[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
     """A run line with its configuration in full."""
-    own = {key: line["identity"][key] for key in OWN}
-    rest = {key: value for key, value in line.items() if key not in ("settings", "format")}
-    return rest | {"config": shared[line["settings"]] | own}
+    common = shared[line["shared"]]
+    config = common["config"] | {key: line["identity"][key] for key in OWN["config"]}
+    data = common["data"] | ({} if line["scale_y"] is None else {"scale_y": line["scale_y"]})
+    return _without(line, ("shared", "format", "scale_y")) | common | {"config": config, "data": data}
+
+
+def _without(values: Any, keys: Iterable[str]) -> Any:
+    return {key: value for key, value in values.items() if key not in keys} if isinstance(values, Mapping) else values

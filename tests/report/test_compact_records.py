@@ -61,12 +61,24 @@ def first_run(results: Path) -> tuple[Path, int]:
 def edit(results: Path, change) -> str:
     """Change the first run line; FILE:LINE."""
     path, number = first_run(results)
+    rewrite(path, number, change)
+    return f"{path}:{number}"
+
+
+def edit_shared(results: Path, change) -> None:
+    """Change what the first run shares with others."""
+    path, number = first_run(results)
+    lines = list(map(json.loads, path.read_text().splitlines()))
+    (shared,) = [i for i, line in enumerate(lines, 1) if line.get("id") == lines[number - 1]["shared"]]
+    rewrite(path, shared, change)
+
+
+def rewrite(path: Path, number: int, change) -> None:
     texts = path.read_text().splitlines()
     line = json.loads(texts[number - 1])
     change(line)
     texts[number - 1] = json.dumps(line, sort_keys=True, separators=(",", ":"))
     path.write_text("\n".join(texts) + "\n")
-    return f"{path}:{number}"
 
 
 def export(results: Path, *words: str) -> int:
@@ -191,8 +203,8 @@ def test_lines_are_sorted_by_identity_and_short(made, tmp_path):
     assert export(tmp_path) == 0
     assert [line["identity"]["split"] for line in lines_of(tmp_path)] == [0, 2, 10]
     sizes = [len(json.dumps(line, separators=(",", ":"))) for line in lines_of(made)]
-    assert max(sizes) < 2400
-    assert len(lines_of(made, "settings")) < len(sizes)
+    assert max(sizes) < 1900
+    assert len(lines_of(made, "shared")) < len(sizes)
 
 
 def test_a_run_of_several_items_stands_in_the_file_of_the_largest(made):
@@ -204,6 +216,26 @@ def test_a_run_of_several_items_stands_in_the_file_of_the_largest(made):
             if line["kind"] == "run":
                 whole[line["identity"]["task"]].add(path.name)
     assert whole["extrapolation"] == {"lindinger2020_tables3-smoke.jsonl"}  # Table 2 is a part of it
+
+
+def test_a_line_and_what_it_shares_are_the_record(made):
+    """Of every run: what the raw record says of data, versions, machine and code."""
+    from dgpbench.runs import lines
+
+    raw = {json.dumps(each["identity"], sort_keys=True): each for each in map(read, made.rglob("record.json"))}
+    found = [line.record for path in made.glob("records/*.jsonl") for line in lines.decode(path).runs]
+    assert len(found) == len(raw)
+    for record in found:
+        expected = raw[json.dumps(record["identity"], sort_keys=True)]
+        for key in ("config", "versions", "git", "scores"):
+            assert record[key] == expected[key]
+        assert record["data"].items() <= expected["data"].items()
+        assert {"scale_y", "n_train", "digest_xy"} <= set(record["data"])
+        assert not {"shared", "format", "kind"} & set(record)
+
+
+def read(path: Path) -> dict:
+    return json.loads(path.read_text())
 
 
 def test_runs_of_no_item_are_exported_too(tmp_path):
@@ -335,6 +367,9 @@ BREAKS = {
     "another hash": lambda results: edit(results, lambda line: line.update(config_hash="0" * 64)),
     "not sorted": _swap,
     "bins": lambda results: edit(results, lambda line: line["pit_counts"].__setitem__(0, 10**6)),
+    "an earlier dgpbench": lambda results: edit(results, lambda line: line.update(format=1)),
+    "a later dgpbench": lambda results: edit(results, lambda line: line.update(format=99)),
+    "does not have before it": lambda results: edit(results, lambda line: line.update(shared="0" * 16)),
     "lacks scores": lambda results: edit(results, lambda line: line.pop("scores")),
     "other scores": lambda results: edit(results, lambda line: line["scores"].update(tll=1.5)),
     "another sha256": lambda results: edit(results, lambda line: line["files"].update({"points.parquet": "0"})),
@@ -406,9 +441,12 @@ def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, ca
 
     def change(line):
         line["scores"]["tll"] += moved
+
+    def change_shared(line):
         line["git"] = clean
         line["host"]["cpu"] = cpu or line["host"]["cpu"]
 
+    edit_shared(fresh, change_shared)
     assert door.command("results", "redo", edit(fresh, change)) == code
     assert said in capsys.readouterr().out
 
