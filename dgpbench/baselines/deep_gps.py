@@ -136,7 +136,7 @@ class GPyTorch:
         means, variances = [], []
         with torch.no_grad(), gpytorch.settings.num_likelihood_samples(self.num_samples):
             for part in np.array_split(X, -(-len(X) // ROWS_AT_ONCE)):
-                found = self.likelihood(self.model(torch.as_tensor(part)))
+                found = self.likelihood(self.model(_tensor(part)))
                 means.append(found.mean.numpy()[..., None])
                 variances.append(found.variance.numpy()[..., None])
         return GaussianMixture(np.concatenate(means, axis=1), np.concatenate(variances, axis=1))
@@ -155,11 +155,10 @@ def fit_gpytorch(train: Regression, settings: GPyTorchSettings, seeds: Seeds, lo
 
     del log
     torch.manual_seed(seeds.initial % 2**63)
-    torch.set_default_dtype(torch.float64)
     model, likelihood = _gpytorch_model(settings, train.X.shape[1]), gpytorch.likelihoods.GaussianLikelihood()
     bound = DeepApproximateMLL(VariationalELBO(likelihood, model, len(train.X)))
     optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=settings.learning_rate)
-    X, y = torch.as_tensor(train.X), torch.as_tensor(train.Y[:, 0])
+    X, y = _tensor(train.X), _tensor(train.Y[:, 0])
     with gpytorch.settings.num_likelihood_samples(settings.training_samples):
         for rows in batches(len(X), settings, seeds.batches):
             optimiser.zero_grad()
@@ -167,6 +166,13 @@ def fit_gpytorch(train: Regression, settings: GPyTorchSettings, seeds: Seeds, lo
             loss.backward()
             optimiser.step()
     return GPyTorch(model, likelihood, settings.num_samples)
+
+
+def _tensor(values: np.ndarray) -> Any:
+    """In PyTorch's own precision, float32, as the example has it."""
+    import torch
+
+    return torch.as_tensor(values, dtype=torch.get_default_dtype())
 
 
 def _gpytorch_model(settings: GPyTorchSettings, num_features: int) -> Any:
