@@ -2,7 +2,8 @@
 
 A mean is over the done runs of one budget, one protocol and one seed; a failed split is counted, never averaged over.
 Columns of a cell frame: metric, dataset, method (the series' name), num_layers, mean, stderr, count, failed, wanted,
-unknown (done runs, or pairs of them, whose files are elsewhere and whose compact records lack the value).
+done (runs, with such a score or without), unknown (done runs, or pairs of them, whose files are elsewhere and whose
+compact records lack the value).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 
 KEYS = ["dataset", "series", "num_layers"]
+NONE = "none"  # what a cell says whose runs are done and have no such score: quantiles give no density
 
 
 def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
@@ -111,11 +113,22 @@ def _cells_of(block: Block, item: Item, chosen: pd.DataFrame) -> pd.DataFrame:
     merged = expected.merge(summary, on=KEYS, how="left").merge(failed, on=KEYS, how="left")
     elsewhere = values[values["value"].isna() & ~values["here"]]
     unknown = elsewhere.groupby(KEYS, as_index=False).agg(unknown=("split", "count"))
-    merged = merged.merge(unknown, on=KEYS, how="left")
-    counts = ["count", "failed", "unknown"]
+    ended = values.groupby(KEYS, as_index=False).agg(done=("split", "count"))
+    merged = merged.merge(unknown, on=KEYS, how="left").merge(ended, on=KEYS, how="left")
+    counts = ["count", "failed", "unknown", "done"]
     merged[counts] = merged[counts].astype(float).fillna(0).astype(int)
     merged["stderr"] = merged.pop("deviation") / np.sqrt(merged["count"].where(merged["count"] > 1))
     return merged.assign(metric=block.metric).rename(columns={"series": "method"})
+
+
+def incomplete_text(row) -> str:
+    """What a cell says that lacks splits: 7/10, or none where its runs are done and have no such score."""
+    return NONE if has_none(row) else f"{int(row.count)}/{int(row.wanted)}"
+
+
+def has_none(row) -> bool:
+    """Whether runs of a cell are done and none of them has such a score."""
+    return bool(row.done and not row.count and not row.unknown)
 
 
 # Values of single runs ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pandas as pd
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, Item, load
 from dgpbench.predictions.metrics import METRICS
+from dgpbench.report.cells import NONE, has_none, incomplete_text
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect
 from dgpbench.report.marks import RULES, Marks, key_of, marks
@@ -95,9 +96,12 @@ def about(item: Item, found: pd.DataFrame) -> list[str]:
     notes = [f"Records: protocol {item.protocol}, budget {item.budget}."]
     if item.narrowed:
         notes.append(f"Narrowed by {' '.join(item.narrowed)}.")
-    missing = int((found["count"] < found["wanted"]).sum())
+    none = sum(has_none(row) for row in found.itertuples(index=False))
+    missing = int((found["count"] < found["wanted"]).sum()) - none
     if missing:
         notes.append(f"{missing} of {len(found)} cells are incomplete: they show done/wanted splits, and no mean.")
+    if none:
+        notes.append(f"'{NONE}': runs are done, and their predictions have no such score, or are older than it.")
     if failed := int(found["failed"].sum()):
         notes.append(f"{failed} run{'s' * (failed > 1)} failed, diverged or timed out, and no mean counts them.")
     if unknown := int(found["unknown"].sum()):
@@ -114,7 +118,7 @@ def about(item: Item, found: pd.DataFrame) -> list[str]:
 def cell_text(row, digits: int) -> str:
     """-2.43 (0.05), or 7/10 where splits are missing; a single split has no standard error."""
     if row.count < row.wanted:
-        return f"{int(row.count)}/{int(row.wanted)}"
+        return incomplete_text(row)
     value, spread = numbers_of(row, digits)
     return f"{value} ({spread})" if spread else value
 

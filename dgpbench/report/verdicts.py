@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from dgpbench.report.cells import incomplete_text
 from dgpbench.report.marks import side
 from dgpbench.report.tables import loss_of
 
@@ -53,7 +54,7 @@ def _by_standard_errors(row) -> str:
 
 def _obstacle(row, spread_needed: bool = True) -> str | None:
     if row.count < row.wanted:
-        return f"{int(row.count)}/{int(row.wanted)}"
+        return incomplete_text(row)
     if spread_needed and pd.isna(row.published_stderr):
         return "no published spread"
     return "one split" if spread_needed and pd.isna(row.stderr) else None

@@ -100,6 +100,16 @@ def test_a_fresh_clone_prints_what_the_runs_own_files_give(made, fresh, capsys, 
     assert pd.read_csv(io.StringIO(printed[1]))["mean"].notna().all()
 
 
+def test_a_value_that_is_elsewhere_is_missing_and_not_none(fresh, capsys):
+    for path in fresh.glob("records/*.jsonl"):
+        lines = [json.loads(text) for text in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps({**line, "elbo": None}) + "\n" for line in lines))
+    assert door.command("table", "lindinger2020_tables5", *GIVEN, f"results_dir={fresh}") == 0
+    text = capsys.readouterr().out
+    assert "0/2" in text and "none" not in text
+    assert "values need files of runs that are here as compact records only" in text
+
+
 def test_a_fresh_clone_has_nothing_to_run(fresh, monkeypatch, capsys):
     door.without_training(monkeypatch)
     given = ("lindinger2020_table1", *SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")

@@ -6,6 +6,7 @@ import pandas as pd
 
 from dgpbench.report import statistics
 from dgpbench.report.agreement import Comparison
+from dgpbench.report.cells import incomplete_text
 from dgpbench.report.docs import results, words
 from dgpbench.report.docs.pictures import Picture
 from dgpbench.report.figures.layouts import LAYOUTS
@@ -110,5 +111,5 @@ def _cell(row, digits: int) -> str:
     """'-2.43 (-2.40) ≈', or 7/10 where splits are missing."""
     theirs = row.published_text.split()[0]
     if row.count < row.wanted:
-        return f"{int(row.count)}/{int(row.wanted)} ({theirs})"
+        return f"{incomplete_text(row)} ({theirs})"
     return f"{numbers_of(row, digits)[0]} ({theirs}) {MARKS.get(row.verdict, '')}".rstrip()

@@ -20,7 +20,7 @@ PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
 }
 NOTHING = "No run of this table has been made yet."
-NONE = "none"  # a score that a method's predictions do not have
+OUTSIDE = "-"  # a data set that the item does not ask of a method
 
 
 def text(name: str, frame: pd.DataFrame) -> str:
@@ -35,8 +35,9 @@ def text(name: str, frame: pd.DataFrame) -> str:
         [
             f"**{item.title}**, {budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}.",
             *blocks,
-            f"A cell is the mean ± its standard error over splits, or done/wanted splits; '{NONE}' where the "
-            "predictions of a method have no such score. Ranks are over the methods that have every cell.",
+            f"A cell is the mean ± its standard error over splits, or done/wanted splits; '{cells.NONE}' where "
+            f"the predictions of a method have no such score, '{OUTSIDE}' where the table has no such runs. Ranks are "
+            "over the methods that have every cell.",
             words.cost_sentence(runs),
             words.failure_text(runs),
         ]
@@ -53,7 +54,7 @@ def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> 
     )
     seen = shown[tried]
     datasets, methods = (list(dict.fromkeys(seen[key])) for key in ("dataset", "name"))
-    wide = shown.pivot(index="name", columns="dataset", values="text").loc[methods, datasets]
+    wide = shown.pivot(index="name", columns="dataset", values="text").loc[methods, datasets].fillna(OUTSIDE)
     ranks = _ranks(metric, seen, datasets)
     wide = wide.assign(**{"mean rank": [f"{ranks[name]:.1f}" if name in ranks else "" for name in methods]})
     left = [name for name in dict.fromkeys(names) if name not in methods]
@@ -63,10 +64,8 @@ def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> 
 
 
 def _cell(row, digits: int) -> str:
-    if row.count == 0:
-        return NONE
     if row.count < row.wanted:
-        return f"{int(row.count)}/{int(row.wanted)}"
+        return cells.incomplete_text(row)
     return " ± ".join(filter(None, numbers_of(row, digits)))
 
 

@@ -8,6 +8,7 @@ from dgpbench.config import groups
 from dgpbench.experiments.items import Block, Item, load
 from dgpbench.report import cells, published
 from dgpbench.report.agreement import Comparison
+from dgpbench.report.cells import incomplete_text
 from dgpbench.report.compare import comparison, split_grid
 from dgpbench.report.docs import words
 from dgpbench.report.published import Published
@@ -123,7 +124,7 @@ def cell(row, digits: int, item: str) -> str:
     """'-2.43 ± 0.05 (-2.40 ± 0.04) ≈': ours, the published one and the verdict's mark; or 7/10 splits."""
     theirs = printed(published.of_item(item)[row.metric, row.dataset, row.method, row.num_layers])
     if row.count < row.wanted:
-        return f"{int(row.count)}/{int(row.wanted)} ({theirs})"
+        return f"{incomplete_text(row)} ({theirs})"
     ours = " ± ".join(filter(None, numbers_of(row, digits)))
     return f"{ours} ({theirs}) {MARKS.get(row.verdict, '')}".rstrip()
 
