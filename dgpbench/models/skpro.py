@@ -42,6 +42,10 @@ class DeepGPProbaRegressor(BaseProbaRegressor):
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
+        if (self.settings or {}).get("dataset.target_transform", "none") != "none":
+            raise ValueError(
+                "skpro's normal mixture has no dataset.target_transform: leave it out, or take DeepGPRegressor"
+            )
         self.regressor_ = DeepGPRegressor(**self.get_params(deep=False)).fit(_named(X), y.iloc[:, 0])
         return self
 
@@ -51,9 +55,7 @@ class DeepGPProbaRegressor(BaseProbaRegressor):
     def _predict_proba(self, X: pd.DataFrame) -> NormalMixture:
         mixture = self.regressor_.predict_dist(_named(X)).mixture
         if not isinstance(mixture, GaussianMixture):
-            raise ValueError(
-                "skpro's normal mixture has no dataset.target_transform: leave it out, or take DeepGPRegressor"
-            )
+            raise ValueError(f"method={self.method} predicts no normal mixture, which skpro's interface wants")
         S, N, _ = mixture.means.shape
         mu, sigma = (np.swapaxes(values, 0, 1) for values in (mixture.means, np.sqrt(mixture.variances)))
         return NormalMixture(np.full((N, S), 1 / S), mu, sigma, X.index, self._get_columns("predict"))

@@ -179,6 +179,17 @@ def test_scikit_learns_check_of_the_score_after_longer_training(method):
     check_regressors_train(method, DeepGPRegressor(method, budget="smoke", **LONG_ENOUGH[method]))
 
 
+def test_skpros_interface_refuses_a_target_transform_before_it_trains():
+    pytest.importorskip("skpro", reason="skpro is not installed: pip install '.[skpro]'")
+    from dgpbench.models.skpro import DeepGPProbaRegressor
+
+    table = pd.DataFrame({"x": np.linspace(0.0, 1.0, 30)})
+    regressor = DeepGPProbaRegressor("gpr", budget="smoke", settings={"dataset.target_transform": "log"})
+    with pytest.raises(ValueError, match=r"no dataset\.target_transform: leave it out"):
+        regressor.fit(table, np.exp(table["x"]))
+    assert not hasattr(regressor, "regressor_")
+
+
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_skpros_own_checks():

