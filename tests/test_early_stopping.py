@@ -115,10 +115,20 @@ def test_the_codes_way_starts_the_samplers_noise_at_the_variance_of_y():
     assert described("protocol=lindinger2020_code", "method=mf").method.likelihood_variance == 0.01
 
 
-def test_budget_and_command_line_win_over_what_a_protocol_says_of_a_task():
+def test_the_command_line_wins_over_what_a_protocol_says_of_a_task():
     given = ("protocol=lindinger2020_code", "task=extrapolation", "method=mf")
-    assert not described(*given, "budget=laptop").training.early_stopping
     assert not described(*given, "training.early_stopping=false").training.early_stopping
+
+
+@pytest.mark.parametrize("protocol", ["lindinger2020", "lindinger2020_code"])
+def test_a_tenth_of_the_iterations_stops_early_in_extrapolation_alone(protocol):
+    given = (f"protocol={protocol}", "budget=laptop")
+    for task in set(groups.names("task")) - {"extrapolation"}:
+        split = ("dataset=year",) if task == "fixed" else ()
+        assert not described(*given, f"task={task}", "method=mf", *split).training.early_stopping
+    assert described(*given, "task=extrapolation", "method=mf").training.early_stopping
+    assert not described(*given, "task=extrapolation", "method=sgp").training.early_stopping
+    assert not described(*given, "task=extrapolation", "method=mf", "protocol=jain2021").training.early_stopping
 
 
 @pytest.mark.parametrize("name", [name for name in groups.names("experiment") if name.startswith("lindinger2020")])

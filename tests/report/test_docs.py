@@ -7,7 +7,7 @@ from pathlib import Path
 import door
 import numpy as np
 import pytest
-from toys import spread_over, toy_points, write_toy
+from toys import spread_over, toy_points, toy_trace, write_toy
 
 from dgpbench.report.docs.results import item_names
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ("laptop_study", "laptop_picture", "laptop_study_extrapolation", "laptop_ablation")
 PAGES = {
     "README.md": ("front",),
-    "docs/results.md": ("overview", "lindinger2020_table1", "lindinger2020_table2"),
+    "docs/results.md": ("overview", "lindinger2020_table1", "lindinger2020_figs5", "lindinger2020_table2"),
     "docs/dgpbench_uci.md": ("dgpbench_uci", "dgpbench_uci_pictures", "dgpbench_uci_extrapolation"),
     "docs/laptop.md": STUDIES,
 }
@@ -155,6 +155,27 @@ def test_our_own_table_is_drawn_and_kept(own):
         "dgpbench_uci-laptop.jsonl",
         "lindinger2020_table1-laptop.jsonl",
     ]
+
+
+# Bounds ---------------------------------------------------------------------------------------------------------------
+
+
+def test_bounds_are_compared_on_splits_that_both_methods_have(tmp_path):
+    bounds = {"mf": (-200.0, -190.0, -195.0), "star": (-180.0, -195.0, -171.0, 1000.0)}
+    for method, values in bounds.items():
+        for split, value in enumerate(values):
+            trace = toy_trace().assign(elbo=value)
+            write_toy(tmp_path / "results", method=method, split=split, budget="laptop", trace=trace, **COST)
+    write_toy(tmp_path / "results", method="mf", dataset="energy", budget="laptop", trace=toy_trace(), **COST)
+    assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
+    write_pages(tmp_path)
+    assert door.command("docs", str(tmp_path)) == 0
+    text = part(tmp_path, "lindinger2020_figs5")
+    # differences 20, -5 and 24: mean 13, deviation sqrt((49 + 324 + 121) / 2) = 15.7, over sqrt(3) 9.07
+    line = {"mf L3": "-195.0", "star L3": "-182.0", "star - mf": "+13.0 ± 9.1", "star higher": "2/3"}
+    assert rows(text) == {"boston": line}
+    assert "splits 0 to 2" in text
+    assert (tmp_path / "docs" / "images" / "lindinger2020_figs5.png").stat().st_size > 10_000
 
 
 # The repository's own -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dgpbench.errors import Refused
 from dgpbench.report.collect import frame_of
-from dgpbench.report.docs import front, laptop, markers, own_table, pictures, results
+from dgpbench.report.docs import bounds, front, laptop, markers, own_table, pictures, results
 from dgpbench.report.docs.ablation import ablation
 from dgpbench.report.docs.pictures import Picture
 from dgpbench.runs import archive
@@ -26,6 +26,7 @@ def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
         "front": partial(front.text, frame),
         "overview": partial(results.overview, frame),
         **items,
+        bounds.ITEM: partial(bounds.text, frame),
         **studies,
         **{name: partial(own_table.text, name, frame) for name in own_table.TABLES},
         "dgpbench_uci_pictures": partial(own_table.pictures_text, frame),
@@ -36,8 +37,8 @@ def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
 
 def drawn(frame: pd.DataFrame) -> Mapping[str, Picture | None]:
     """The generated pictures by their path, None where there are no records to draw."""
-    papers = {str(front.PICTURE): front.picture(frame), str(laptop.PICTURE): laptop.picture(frame)}
-    return papers | own_table.pictures(frame)
+    made = {str(each.PICTURE): each.picture(frame) for each in (front, bounds, laptop)}
+    return made | own_table.pictures(frame)
 
 
 def stale(folder: Path) -> list[str]:

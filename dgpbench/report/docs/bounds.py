@@ -1,0 +1,71 @@
+"""docs/results.md: Lindinger et al.'s Fig. S5, the bounds of mean field and STAR on the same splits."""
+
+from pathlib import PurePosixPath
+
+import pandas as pd
+
+from dgpbench.config import groups
+from dgpbench.experiments.items import Item, load
+from dgpbench.report import cells
+from dgpbench.report.docs import words
+from dgpbench.report.docs.pictures import Picture
+from dgpbench.report.docs.results import budget_in_words
+from dgpbench.report.figures.panels import Panel
+from dgpbench.report.figures.render import done_runs
+from dgpbench.report.figures.scores import elbo_boxes
+from dgpbench.report.rendering import grid_text
+
+ITEM = "lindinger2020_figs5"
+PICTURE = PurePosixPath(f"docs/images/{ITEM}.png")
+NOTHING = "No run of both methods on the same split has been made yet."
+COLUMNS = 4  # of panels
+
+
+def text(frame: pd.DataFrame) -> str:
+    """The mean difference of the bounds on each data set, and the picture."""
+    item, runs = _paired(frame)
+    if runs.empty:
+        return NOTHING
+    lines = {name: _line(rows) for name, rows in runs.groupby("dataset", sort=False)}
+    return "\n\n".join(
+        [
+            f"**{item.title}**, {budget_in_words(item)}, protocol {item.protocol}, "
+            f"{words.splits_in_words(runs['split'])}; final ELBO in nats, of standardised y.",
+            grid_text(pd.DataFrame.from_dict(lines, orient="index"), "md", "data set"),
+            "Means over splits, and the mean difference ± its standard error; '9/10': higher on nine of ten splits.",
+            f"![The ELBO of every split as box plots](images/{PICTURE.name})",
+        ]
+    )
+
+
+def picture(frame: pd.DataFrame) -> Picture | None:
+    """The boxes of the same runs."""
+    item, runs = _paired(frame)
+    drawn = runs[["dataset", "method", "num_layers", "split", "elbo"]]  # no path: the picture is the same everywhere
+    panels = [Panel(name, elbo_boxes, rows) for name, rows in drawn.groupby("dataset", sort=False)]
+    title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}"
+    return Picture(title, panels, COLUMNS) if panels else None
+
+
+def _paired(frame: pd.DataFrame) -> tuple[Item, pd.DataFrame]:
+    """The item at the budget with the most runs, and its runs on the splits that have both methods."""
+    items = [load(ITEM, [f"budget={budget}"]) for budget in groups.names("budget")]
+    found = [(item, _of_both(done_runs(item, frame))) for item in items]
+    return max(found, key=lambda each: len(each[1]))
+
+
+def _of_both(runs: pd.DataFrame) -> pd.DataFrame:
+    runs = runs.assign(elbo=cells.value_of("elbo")(runs)).dropna(subset="elbo")
+    return runs[runs.groupby(["dataset", "split"])["series"].transform("nunique") == 2]
+
+
+def _line(rows: pd.DataFrame) -> dict[str, str]:
+    wide = rows.pivot(index="split", columns="series", values="elbo")
+    difference = wide["star"] - wide["mf"]
+    error = f" ± {difference.sem():.1f}" if len(wide) > 1 else ""
+    return {
+        "mf L3": f"{wide['mf'].mean():,.1f}",
+        "star L3": f"{wide['star'].mean():,.1f}",
+        "star - mf": f"{difference.mean():+,.1f}{error}",
+        "star higher": f"{int((difference > 0).sum())}/{len(wide)}",
+    }
