@@ -122,7 +122,12 @@ def test_the_command_line_wins_over_what_a_protocol_says_of_a_task():
 
 @pytest.mark.parametrize("protocol", ["lindinger2020", "lindinger2020_code"])
 def test_a_tenth_of_the_iterations_stops_early_in_extrapolation_alone(protocol):
+    """There hidden layers start as published too, and steps are shorter but for methods with steps of their own."""
     given = (f"protocol={protocol}", "budget=laptop")
+    for task, scale, rates in (("interpolation", 0.1, (0.04, 0.02)), ("extrapolation", 1e-5, (0.01, 0.02))):
+        for method, rate in zip(("mf", "star"), rates, strict=True):
+            run = described(*given, f"task={task}", f"method={method}")
+            assert (run.method.hidden_scale, run.training.learning_rate) == (scale, rate)
     for task in set(groups.names("task")) - {"extrapolation"}:
         split = ("dataset=year",) if task == "fixed" else ()
         assert not described(*given, f"task={task}", "method=mf", *split).training.early_stopping

@@ -146,14 +146,14 @@ def register_resolvers() -> None:
 
 
 def _published(key: str, default: Any, *, _root_: Any) -> Any:
-    """The budget's value for this method, protocol, task or all; else the protocol's for this data set, method, task or
+    """The budget's value for this method, task, protocol or all; else the protocol's for this data set, method, task or
     all; else the default.
     """
     budget, protocol, method = _root_.budget, _root_.protocol, _root_.method.name
     sources = (
         _part(budget, "methods", method),
-        _part(budget, "protocols", protocol.name),
         _part(budget, "tasks", _root_.task.name),
+        _part(budget, "protocols", protocol.name),
         budget.settings,
         _part(protocol, "datasets", _root_.dataset.get("name")),
         _part(protocol, "methods", method),
