@@ -115,25 +115,18 @@ def test_the_codes_way_starts_the_samplers_noise_at_the_variance_of_y():
     assert described("protocol=lindinger2020_code", "method=mf").method.likelihood_variance == 0.01
 
 
-def test_the_command_line_wins_over_what_a_protocol_says_of_a_task():
+def test_budget_and_command_line_win_over_what_a_protocol_says_of_a_task():
     given = ("protocol=lindinger2020_code", "task=extrapolation", "method=mf")
+    assert not described(*given, "budget=laptop").training.early_stopping
     assert not described(*given, "training.early_stopping=false").training.early_stopping
 
 
 @pytest.mark.parametrize("protocol", ["lindinger2020", "lindinger2020_code"])
-def test_a_tenth_of_the_iterations_stops_early_in_extrapolation_alone(protocol):
-    """There hidden layers start as published too, and steps are shorter but for methods with steps of their own."""
-    given = (f"protocol={protocol}", "budget=laptop")
+def test_a_budget_says_of_a_task_what_comes_before_its_protocol_and_after_its_method(protocol):
     for task, scale, rates in (("interpolation", 0.1, (0.04, 0.02)), ("extrapolation", 1e-5, (0.01, 0.02))):
         for method, rate in zip(("mf", "star"), rates, strict=True):
-            run = described(*given, f"task={task}", f"method={method}")
+            run = described(f"protocol={protocol}", "budget=laptop", f"task={task}", f"method={method}")
             assert (run.method.hidden_scale, run.training.learning_rate) == (scale, rate)
-    for task in set(groups.names("task")) - {"extrapolation"}:
-        split = ("dataset=year",) if task == "fixed" else ()
-        assert not described(*given, f"task={task}", "method=mf", *split).training.early_stopping
-    assert described(*given, "task=extrapolation", "method=mf").training.early_stopping
-    assert not described(*given, "task=extrapolation", "method=sgp").training.early_stopping
-    assert not described(*given, "task=extrapolation", "method=mf", "protocol=jain2021").training.early_stopping
 
 
 @pytest.mark.parametrize("name", [name for name in groups.names("experiment") if name.startswith("lindinger2020")])
