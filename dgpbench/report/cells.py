@@ -41,12 +41,15 @@ def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _matches(item: Item, sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
     mask = np.ones(len(frame), dtype=bool)
-    for key in ("task", "dataset", "method", "method.num_layers", "protocol", "budget", "split", "seed"):
+    for key in ("budget", "protocol", "task", "dataset", "method", "method.num_layers", "split", "seed"):
+        if not mask.any():
+            return mask
         column = frame[key.rpartition(".")[2]]
         numbers = key in ("method.num_layers", "split", "seed")
         mask &= column.isin([int(value) for value in sweep.values[key]] if numbers else sweep.values[key]).to_numpy()
     settings = sweep.settings()
-    if sweep.start is not None or "init_from" in settings:  # which run each starts from is part of its identity
+    if mask.any() and (sweep.start is not None or "init_from" in settings):
+        # Which run each starts from is part of its identity.
         directories = {each.run.identity.directory("") for each in wanted_runs(item, sweep)}
         for position in np.flatnonzero(mask):
             mask[position] = _directory(frame.iloc[position]) in directories

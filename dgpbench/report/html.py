@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from dgpbench import __version__
 from dgpbench.config import groups
 from dgpbench.errors import Refused
-from dgpbench.experiments.items import load
+from dgpbench.experiments.items import Item, load
 from dgpbench.report import cells, sections
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import render
@@ -46,10 +46,10 @@ def write_report(results_dir: str | Path, output: str | Path) -> Path:
 
 def page(frame: pd.DataFrame, results_dir: str, folder: Path) -> str:
     """The report's HTML; links to records are relative to ``folder``, where it will lie."""
-    problems = frame.attrs.get("problems", [])
+    problems = frame.attrs.pop("problems", [])  # pandas copies attributes with every selection
     frame = sections.with_groups(frame)
     numbers = count(1)
-    items = [_section(name, budget, frame, results_dir, numbers) for name, budget in covered(frame)]
+    items = [_section(*each, results_dir, numbers) for each in covered(frame)]
     rows = sections.run_rows(frame)
     for row in rows:
         row["link"] = quote(os.path.relpath(_record_of(row["path"]), folder or "."))
@@ -84,25 +84,25 @@ def _environment():
     )
 
 
-def covered(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """(item, budget) of everything published that at least one done run belongs to."""
-    done = frame[frame["status"] == "done"]
-    budgets = [name for name in groups.names("budget") if name in set(done["budget"])]
-    wanted = [(name, budget) for name in groups.names("experiment") for budget in budgets]
-    return [(name, budget) for name, budget in wanted if len(cells.select(load(name, _given(budget)), done))]
+def covered(frame: pd.DataFrame) -> list[tuple[Item, list[str], pd.DataFrame]]:
+    """Everything published that at least one done run belongs to: the item at a budget, what narrows it, its runs."""
+    budgets = [name for name in groups.names("budget") if name in set(frame["budget"])]
+    given = {name: [_given(name, budget) for budget in budgets] for name in groups.names("experiment")}
+    items = [(load(name, each), each) for name, narrowed in given.items() for each in narrowed]
+    found = [(item, each, frame[frame["key"].isin(cells.select(item, frame)["key"])]) for item, each in items]
+    return [(item, each, runs) for item, each, runs in found if (runs["status"] == "done").any()]
 
 
-def _given(budget: str) -> list[str]:
-    """What narrows an item to a budget; the paper's own needs no word."""
-    return [] if budget == "paper" else [f"budget={budget}"]
+def _given(name: str, budget: str) -> list[str]:
+    """What narrows an item to a budget; its own needs no word."""
+    return [] if load(name, []).budget == budget else [f"budget={budget}"]
 
 
-def _section(name: str, budget: str, frame: pd.DataFrame, results_dir: str, numbers) -> sections.Section:
-    given = _given(budget)
-    item = replace(load(name, given), results_dir=str(results_dir))
-    section = sections.item_section(item, given, frame)
+def _section(item: Item, given: list[str], runs: pd.DataFrame, results_dir: str, numbers) -> sections.Section:
+    section = sections.item_section(item, given, runs)
+    item = replace(item, results_dir=str(results_dir))
     try:
-        made = render.figures(item, frame)
+        made = render.figures(item, runs)
         section.figures += [(title, svg(figure, f"f{next(numbers)}-")) for title, figure in made.items()]
     except Refused as refusal:
         section.notes.append(f"No figure: {refusal}.")
@@ -115,6 +115,9 @@ def svg(figure: Figure, prefix: str) -> str:
 
     buffer = io.StringIO()
     with house_style():
+        if engine := figure.get_layout_engine():  # laid out once: savefig would draw everything once more for it
+            engine.execute(figure)
+            figure.set_layout_engine("none")
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

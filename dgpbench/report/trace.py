@@ -56,8 +56,8 @@ def _cell(block: Block, cell: Any, runs: pd.DataFrame) -> Iterator[str]:
         return
     rows = own[own["series"] == cell.method]
     for row, value in zip(rows.itertuples(), cells.value_of(block.metric)(rows), strict=True):
-        shown = f"{value:.6g}" if row.status == "done" else f"{row.status}: {row.reason}"
-        yield from _run(row, f"split {row.split}: {shown}")
+        score = cells.NONE if pd.isna(value) else f"{value:.6g}"
+        yield from _run(row, f"split {row.split}: {score if row.status == 'done' else f'{row.status}: {row.reason}'}")
 
 
 def _comparisons(block: Block, column: str, own: pd.DataFrame) -> Iterator[str]:

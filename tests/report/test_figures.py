@@ -96,6 +96,15 @@ def test_panels_share_one_legend_below_where_they_name_the_same():
     assert all(ax.get_legend() is None for ax in figure.axes)
 
 
+def test_panels_side_by_side_that_list_the_same_methods_name_them_once_a_row():
+    draw, make = FIGURES["score_bars"]
+    other = make().iloc[1:]
+    figure = page("title", [Panel("", draw, frame) for frame in (make(), make(), other, make())], columns=3)
+    shown = [[text.get_text() for text in ax.get_yticklabels() if text.get_visible()] for ax in figure.axes[:4]]
+    assert [len(names) for names in shown] == [len(make()), 0, len(other), len(make())]
+    assert [bool(ax.get_ylabel()) for ax in figure.axes[:4]] == [True, False, True, True]
+
+
 def test_colours_differ_between_the_methods_of_a_table():
     from dgpbench.report.figures.style import look
 

@@ -253,3 +253,15 @@ def test_holms_correction_multiplies_the_least_p_value_by_the_number_of_pairs(re
     assert [row[3:] for row in rows] == [
         [f"{a:.3f}", f"{b:.3f}", "do not differ"] for a, b in zip(p, holm, strict=True)
     ]
+
+
+def test_an_item_is_shown_once_at_each_budget_also_one_whose_own_budget_is_laptop(results):
+    for budget, score in (("paper", -2.5), ("laptop", -2.6)):
+        write_toy(results, {"tll": score}, dataset="boston", method="gpr", num_layers=1, budget=budget)
+    output = results.parent / "report.html"
+    assert main(["report", str(results), "--output", str(output)]) == 0
+    sections = re.findall(r'<section id="([^"]*)">(.*?)</section>', output.read_text(), flags=re.DOTALL)
+    assert len({name for name, _ in sections}) == len(sections)
+    texts = dict(sections)
+    assert "budget laptop" in texts["dgpbench_uci-laptop"]
+    assert "budget paper" in texts["dgpbench_uci-paper"]

@@ -4,6 +4,7 @@ Bounds are tried from both sides: a value just inside and one just outside.
 """
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -346,6 +347,14 @@ def test_records_from_before_a_score_leave_its_cell_incomplete_and_never_a_numbe
                 "interval_score_90": "| boston    |     none |       none |",
             }
             assert wanted[metric].replace(" ", "") in text.replace(" ", "")
+
+
+def test_a_run_without_a_score_has_none_where_a_table_is_traced(results, capsys):
+    write_toy(results, {"crps": 1.25}, split=0, method="gradient_boosting_quantiles", num_layers=1, budget="laptop")
+    given = ["dataset=boston", "method=gradient_boosting_quantiles", "split=0", f"results_dir={results}"]
+    assert main(["results", "trace", "dgpbench_uci", *given]) == 0
+    shown = re.findall(r"split 0: (.*)", capsys.readouterr().out)
+    assert shown[:2] == ["none", "1.25"]  # tll, crps
 
 
 def test_a_table_shows_any_metric_that_is_asked_for(results, capsys):

@@ -8,8 +8,10 @@ from textwrap import fill
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import ScaledTranslation
 
 from dgpbench.report.figures.style import house_style, plain
@@ -48,6 +50,7 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
         for ax in axes[len(panels) :]:
             ax.set_axis_off()
         _share_scales(panels, axes)
+        _name_rows_once(axes[: len(panels)], columns)
         figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize="large")
         _share_legend(figure, list(axes[: len(panels)]), columns)
     return figure
@@ -72,6 +75,20 @@ def _share_scales(panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
             image.set_clim(low, high)
         for ax in group if not images else ():
             ax.set_ylim(low, high)
+
+
+def _name_rows_once(axes: Sequence[Axes], columns: int) -> None:
+    """Of panels side by side that name the same rows, methods say, only the leftmost says the names."""
+    names = [tuple(text.get_text() for text in ax.get_yticklabels()) if _is_list(ax.yaxis) else () for ax in axes]
+    for place, ax in enumerate(axes):
+        if place % columns and names[place] and names[place] == names[place - 1]:
+            ax.tick_params(labelleft=False)
+            ax.set_ylabel("")
+
+
+def _is_list(axis: Axis) -> bool:
+    """Whether an axis lists names, as methods are listed, and is no scale."""
+    return isinstance(axis.get_major_locator(), FixedLocator)
 
 
 def _share_legend(figure: Figure, axes: list[Axes], columns: int) -> None:
