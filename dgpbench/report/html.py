@@ -87,15 +87,15 @@ def _environment():
 def covered(frame: pd.DataFrame) -> list[tuple[Item, list[str], pd.DataFrame]]:
     """Everything published that at least one done run belongs to: the item at a budget, what narrows it, its runs."""
     budgets = [name for name in groups.names("budget") if name in set(frame["budget"])]
-    given = {name: [_given(name, budget) for budget in budgets] for name in groups.names("experiment")}
-    items = [(load(name, each), each) for name, narrowed in given.items() for each in narrowed]
+    items = [(load(name, each), each) for name in groups.names("experiment") for each in _narrowed(name, budgets)]
     found = [(item, each, frame[frame["key"].isin(cells.select(item, frame)["key"])]) for item, each in items]
     return [(item, each, runs) for item, each, runs in found if (runs["status"] == "done").any()]
 
 
-def _given(name: str, budget: str) -> list[str]:
-    """What narrows an item to a budget; its own needs no word."""
-    return [] if load(name, []).budget == budget else [f"budget={budget}"]
+def _narrowed(name: str, budgets: list[str]) -> list[list[str]]:
+    """What narrows an item to each budget; its own needs no word."""
+    own = load(name, []).budget
+    return [[] if budget == own else [f"budget={budget}"] for budget in budgets]
 
 
 def _section(item: Item, given: list[str], runs: pd.DataFrame, results_dir: str, numbers) -> sections.Section:
