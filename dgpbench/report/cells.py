@@ -104,8 +104,9 @@ def _cells_of(block: Block, item: Item, chosen: pd.DataFrame) -> pd.DataFrame:
         failed = pd.DataFrame(columns=[*KEYS, "failed"])
     else:
         done = chosen[chosen["status"] == "done"]
-        known = block.metric in metrics.METRICS  # in the record itself, where the predictions give it
-        values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done), here=is_here(done["path"]) | known)
+        values = done[[*KEYS, "split"]].assign(
+            value=value_of(block.metric)(done), here=would_be_here(block.metric, done)
+        )
         broken = chosen[chosen["status"].isin(store.FAILED)]
         failed = broken.groupby(KEYS, as_index=False).agg(failed=("split", "count"))
     summary = (
@@ -146,6 +147,11 @@ def value_of(metric: str) -> Callable[[pd.DataFrame], pd.Series]:
 def is_here(paths: pd.Series) -> np.ndarray:
     """Which runs have their own files here."""
     return np.array([Path(path).is_dir() for path in paths], dtype=bool)
+
+
+def would_be_here(metric: str, runs: pd.DataFrame) -> np.ndarray:
+    """Where a metric without a value is one that the run does not have: a score would be in the record itself."""
+    return is_here(runs["path"]) | (metric in metrics.METRICS)
 
 
 def _seconds_per_step(runs: pd.DataFrame) -> pd.Series:

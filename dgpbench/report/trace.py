@@ -55,8 +55,10 @@ def _cell(block: Block, cell: Any, runs: pd.DataFrame) -> Iterator[str]:
         yield from _comparisons(block, cell.method, own)
         return
     rows = own[own["series"] == cell.method]
-    for row, value in zip(rows.itertuples(), cells.value_of(block.metric)(rows), strict=True):
-        score = cells.NONE if pd.isna(value) else f"{value:.6g}"
+    values, here = cells.value_of(block.metric)(rows), cells.would_be_here(block.metric, rows)
+    for row, value, known in zip(rows.itertuples(), values, here, strict=True):
+        missing = cells.NONE if known else f"{block.metric} needs the run's own files"
+        score = missing if pd.isna(value) else f"{value:.6g}"
         yield from _run(row, f"split {row.split}: {score if row.status == 'done' else f'{row.status}: {row.reason}'}")
 
 

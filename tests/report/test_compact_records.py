@@ -109,6 +109,8 @@ def test_a_value_that_is_elsewhere_is_missing_and_not_none(fresh, capsys):
     assert "0/2" in text
     assert "none" not in text
     assert "values need files of runs that are here as compact records only" in text
+    assert door.command("results", "trace", "lindinger2020_tables5", *GIVEN, f"results_dir={fresh}") == 0
+    assert "split 0: elbo needs the run's own files" in capsys.readouterr().out
 
 
 def test_a_fresh_clone_has_nothing_to_run(fresh, monkeypatch, capsys):
