@@ -275,3 +275,22 @@ def test_doctor_finds_the_environment_of_the_tests_in_order(capsys):
     text = capsys.readouterr().out
     assert "tensorflow" in text
     assert "BAD" not in text
+
+
+def test_a_run_that_is_done_and_show_print_the_scores_in_the_order_of_the_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["run", "method=gpr", "dataset=boston", "budget=smoke", "progress=false", "plot=false"]
+    scores = []
+    for command in (
+        arguments,
+        arguments,
+        ["show", "results/runs/interpolation/boston/gpr-L1/lindinger2020-smoke/split0-seed0"],
+    ):
+        assert main(command) == 0
+        text = capsys.readouterr().out
+        scores.append(
+            [line for line in text.splitlines() if line.endswith(("is better", "nearer to 0.5", "nearer to 0.95"))]
+        )
+    assert scores[0][0].split()[0] == "tll"
+    assert scores[0] == scores[1] == scores[2]
+    assert "(as expected)" in text

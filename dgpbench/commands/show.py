@@ -68,6 +68,9 @@ def run_directory(given: str) -> Path:
     raise Refused(f"{given} is no run; runs lie below results/runs, each in the directory that `dgpbench run` names")
 
 
+_VERIFIED = {"digest": "as expected", "member sha256": "the file's sha256 as expected", "own": "a table of your own"}
+
+
 def _settings(record) -> list[str]:
     """Training and method settings, the data's digest and the code's state, a line each."""
     config, data, git = record["config"], record["data"], record["git"]
@@ -79,9 +82,10 @@ def _settings(record) -> list[str]:
     code = (
         "an installed wheel" if git is None else f"commit {git['commit'][:12]}{' with changes' if git['dirty'] else ''}"
     )
+    verified = _VERIFIED.get(data["verified"], data["verified"])
     return [
         *lines,
-        f"  data: {data['n']} x {data['d']}, digest {data['digest_xy'][:16]}.., {data['verified']}",
+        f"  data: {data['n']} x {data['d']}, digest {data['digest_xy'][:16]}.. ({verified})",
         f"  code: {code}",
     ]
 

@@ -68,7 +68,7 @@ def _outlook(run: Run, table: "Table | None") -> list[str]:
     from dgpbench.benchmarks.forecast import forecast
 
     if (skipped := skipped_outcome(run)) is not None:
-        return [skipped.message]
+        return [skipped.message.splitlines()[0]]
     sizes = declared(run) if table is None else _read(run, table)
     if run.init_from is not None:
         start.parameters(run.init_from, run.limits.results_dir)

@@ -42,14 +42,13 @@ def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
 def _matches(item: Item, sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
     mask = np.ones(len(frame), dtype=bool)
     for key in ("budget", "protocol", "task", "dataset", "method", "method.num_layers", "split", "seed"):
-        if not mask.any():
-            return mask
         column = frame[key.rpartition(".")[2]]
         numbers = key in ("method.num_layers", "split", "seed")
         mask &= column.isin([int(value) for value in sweep.values[key]] if numbers else sweep.values[key]).to_numpy()
+        if not mask.any():
+            return mask
     settings = sweep.settings()
-    if mask.any() and (sweep.start is not None or "init_from" in settings):
-        # Which run each starts from is part of its identity.
+    if sweep.start is not None or "init_from" in settings:  # which run each starts from is part of its identity
         directories = {each.run.identity.directory("") for each in wanted_runs(item, sweep)}
         for position in np.flatnonzero(mask):
             mask[position] = _directory(frame.iloc[position]) in directories
@@ -150,7 +149,7 @@ def is_here(paths: pd.Series) -> np.ndarray:
 
 
 def would_be_here(metric: str, runs: pd.DataFrame) -> np.ndarray:
-    """Where a metric without a value is one that the run does not have: a score would be in the record itself."""
+    """Which runs would show a metric here if they had it: scores are in the record itself, others in a run's files."""
     return is_here(runs["path"]) | (metric in metrics.METRICS)
 
 

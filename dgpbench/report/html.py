@@ -46,8 +46,9 @@ def write_report(results_dir: str | Path, output: str | Path) -> Path:
 
 def page(frame: pd.DataFrame, results_dir: str, folder: Path) -> str:
     """The report's HTML; links to records are relative to ``folder``, where it will lie."""
-    problems = frame.attrs.pop("problems", [])  # pandas copies attributes with every selection
+    problems = frame.attrs.get("problems", [])
     frame = sections.with_groups(frame)
+    frame.attrs.clear()  # pandas would copy them with every selection
     numbers = count(1)
     items = [_section(*each, results_dir, numbers) for each in covered(frame)]
     rows = sections.run_rows(frame)

@@ -148,4 +148,5 @@ def skipped_outcome(run: Run) -> Outcome | None:
     if here:
         checkpoints_of(run).clear()  # left by a kill just after the record was written
     where = f"{run.directory} is done already" if here else f"skipped: its record is in {line.source}"
-    return Outcome("skipped", str(run.directory), f"{where}, so nothing was run")
+    text = "\n".join([f"{where}, so nothing was run", *summary.score_lines(line.record["scores"])])
+    return Outcome("skipped", str(run.directory), text)

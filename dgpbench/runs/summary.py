@@ -14,6 +14,9 @@ from dgpbench.training.settings import LbfgsSettings, OwnSettings
 QUICKER, FULL = "laptop", "paper"  # budgets
 
 
+PARTS = ("tracing", "training", "prediction", "total")  # of a run's seconds, in their order
+
+
 def of_start(run: Run, num_rows: int) -> str:
     """What a run is about to do: its iterations, and those of the smaller budget where it has the full one.
 
@@ -75,12 +78,12 @@ def _title(record: Mapping[str, Any]) -> str:
 
 
 def score_lines(scores: Mapping[str, float]) -> list[str]:
-    """Each score with its unit and the better direction, a line each."""
+    """Each score with its unit and the better direction, a line each, in the order of the metrics."""
     from dgpbench.predictions.metrics import METRICS
 
     lines = []
-    for name, value in scores.items():
-        metric = METRICS[name]
+    for name in sorted(scores, key=list(METRICS).index):  # a record has them by the alphabet
+        metric, value = METRICS[name], scores[name]
         better = f"nearer to {metric.target:g}" if metric.target is not None else f"{metric.direction} is better"
         lines.append(f"  {name:<18}{value:>12.{decimals(value, 4)}f}  {metric.unit}, {better}")
     return lines
@@ -109,6 +112,7 @@ def decimals(value: float, least: int) -> int:
 
 def _facts(record: Mapping[str, Any]) -> str:
     seconds = {name: value for name, value in record["seconds"].items() if value is not None}
-    timing = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
+    order = sorted(seconds, key=lambda name: PARTS.index(name) if name in PARTS else 0)
+    timing = ", ".join(f"{name} {seconds[name]:.1f} s" for name in order)
     counted = f"{record['iterations']} iterations; " if record["iterations"] else ""
     return f"  {counted}{timing}"
