@@ -12,7 +12,7 @@ from toys import spread_over, toy_points, toy_trace, write_toy
 from dgpbench.report.docs.results import item_names
 
 ROOT = Path(__file__).resolve().parents[2]
-STUDIES = ("laptop_study", "laptop_picture", "laptop_study_extrapolation", "laptop_ablation")
+STUDIES = ("laptop_study", "laptop_picture", "laptop_study_extrapolation", "laptop_study_others", "laptop_ablation")
 PAGES = {
     "README.md": ("front",),
     "docs/results.md": ("overview", "lindinger2020_table1", "lindinger2020_figs5", "lindinger2020_table2"),

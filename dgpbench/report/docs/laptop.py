@@ -18,7 +18,7 @@ from dgpbench.report.figures.scores import score_of_two_budgets
 from dgpbench.report.rendering import grid_text
 from dgpbench.report.tables import column_name, unit_of
 
-STUDY, EXTRAPOLATION = "laptop_study", "laptop_study_extrapolation"
+STUDY, EXTRAPOLATION, OTHERS = "laptop_study", "laptop_study_extrapolation", "laptop_study_others"
 PICTURE = PurePosixPath("docs/images/laptop.png")
 BUDGETS = ("paper", "laptop")
 NOTHING = "No run of this study has been made at both budgets yet."

@@ -15,7 +15,7 @@ from dgpbench.runs import archive
 from dgpbench.system import files
 
 PAGES = ("README.md", "docs/results.md", "docs/dgpbench_uci.md", "docs/laptop.md")
-STUDIES = (laptop.STUDY, laptop.EXTRAPOLATION)
+STUDIES = (laptop.STUDY, laptop.EXTRAPOLATION, laptop.OTHERS)
 
 
 def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
