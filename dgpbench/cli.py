@@ -152,12 +152,21 @@ def _add_report(commands) -> None:
         "report", help="one offline HTML file with all tables, comparisons, statistics and figures"
     )
     report.add_argument(
-        "results_dir", nargs="?", default="results", help="the folder that holds runs/ (default: results)"
+        "results_dir",
+        nargs="?",
+        type=_folder,
+        default="results",
+        help="the folder that holds runs/ (default: results)",
     )
     report.add_argument("--output", metavar="FILE", help="where it goes (default: report.html in that folder)")
     docs = commands.add_parser("docs", help="write the tables of README.md and docs/ from a checkout's results/records")
     docs.add_argument("folder", nargs="?", default=".", help="the checkout (default: the current folder)")
     docs.add_argument("--check", action="store_true", help="write nothing: exit code 1 where one is not current")
+
+
+def _folder(text: str) -> str:
+    """A folder, also as the commands that take settings have it: results_dir=FOLDER."""
+    return text.removeprefix("results_dir=")
 
 
 def _add_engine(reproduce) -> None:
@@ -190,7 +199,11 @@ def _add_results(commands) -> None:
     actions = results.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     verify = actions.add_parser("verify", help="check every record, raw or compact, and the files beside it")
     verify.add_argument(
-        "results_dir", nargs="?", default="results", help="the folder that holds runs/ (default: results)"
+        "results_dir",
+        nargs="?",
+        type=_folder,
+        default="results",
+        help="the folder that holds runs/ (default: results)",
     )
     verify.add_argument(
         "--quarantine", action="store_true", help="move damaged runs to quarantine/, so that they run again"

@@ -7,8 +7,9 @@ it as such are figures that matplotlib wrote, which escapes the names in them it
 import io
 import os
 import re
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,30 +28,31 @@ from dgpbench.runs import store
 from dgpbench.system import files
 
 TEMPLATES = Path(__file__).with_name("templates")
+MANY = 8  # sections: fewer take less time than processes take to start
 
 
-def write_report(results_dir: str | Path, output: str | Path) -> Path:
+def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) -> Path:
     """Write the report of a results folder.
 
+    :param workers: processes that share the sections of a long report
     :raises Refused: where there is no record to report, or the file cannot be written
     """
     output = Path(output)
     frame = collect(results_dir)
     if frame.empty:
         raise Refused(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
-    text = page(frame, str(results_dir), output.parent)
+    text = page(frame, str(results_dir), output.parent, workers)
     with files.replacing(output) as partial:
         partial.write_text(text, encoding="utf-8")
     return output
 
 
-def page(frame: pd.DataFrame, results_dir: str, folder: Path) -> str:
+def page(frame: pd.DataFrame, results_dir: str, folder: Path, workers: int) -> str:
     """The report's HTML; links to records are relative to ``folder``, where it will lie."""
     problems = frame.attrs.get("problems", [])
     frame = sections.with_groups(frame)
     frame.attrs.clear()  # pandas would copy them with every selection
-    numbers = count(1)
-    items = [_section(*each, results_dir, numbers) for each in covered(frame)]
+    items = _sections([(*each, results_dir, number) for number, each in enumerate(covered(frame), 1)], workers)
     rows = sections.run_rows(frame)
     for row in rows:
         row["link"] = quote(os.path.relpath(_record_of(row["path"]), folder or "."))
@@ -99,12 +101,21 @@ def _narrowed(name: str, budgets: list[str]) -> list[list[str]]:
     return [[] if budget == own else [f"budget={budget}"] for budget in budgets]
 
 
-def _section(item: Item, given: list[str], runs: pd.DataFrame, results_dir: str, numbers) -> sections.Section:
+def _sections(items: list[tuple], workers: int) -> list[sections.Section]:
+    """The section of each item, by several processes where there are many."""
+    if workers < 2 or len(items) < MANY:
+        return [_section(*each) for each in items]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(_section, *zip(*items, strict=True)))
+
+
+def _section(item: Item, given: list[str], runs: pd.DataFrame, results_dir: str, number: int) -> sections.Section:
     section = sections.item_section(item, given, runs)
     item = replace(item, results_dir=str(results_dir))
     try:
         made = render.figures(item, runs)
-        section.figures += [(title, svg(figure, f"f{next(numbers)}-")) for title, figure in made.items()]
+        for place, (title, figure) in enumerate(made.items(), 1):
+            section.figures.append((title, svg(figure, f"f{number}-{place}-")))
     except Refused as refusal:
         section.notes.append(f"No figure: {refusal}.")
     return section

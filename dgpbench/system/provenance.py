@@ -56,14 +56,18 @@ def host(threads: int | None = None) -> dict[str, Any]:
     """The machine: processor, cores that this process may use, memory in bytes, threads of this run, platform."""
     import psutil
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "cpu": cpu_model(),
-        "cores": cores,
+        "cores": cores(),
         "memory": psutil.virtual_memory().total,
         "threads": threads,
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cpu_model(listing: Path = Path("/proc/cpuinfo")) -> str:

@@ -15,6 +15,7 @@ from dgpbench.experiments import items
 from dgpbench.report.html import write_report
 
 EVIL = "<script>alert('x')</script>&\"$a$"
+CLIP_PATHS = re.compile(r"\bp[0-9a-f]{10}\b")  # their names, which matplotlib makes of memory addresses
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
@@ -112,11 +113,25 @@ def test_a_complete_table_has_statistics(toy, results, tmp_path):
     assert found["Probability of improvement, rmse"][1][2:] == ["1.00", "1.00", "1.00"]
 
 
+def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp_path, monkeypatch):
+    for method, num_layers in (("sgp", 1), ("mf", 3), ("star", 3)):
+        toy({"tll": -2.5, "rmse": 3.0, "nlpp": 2.5}, method=method, num_layers=num_layers, trace=toy_trace())
+    alone = write_report(results, tmp_path / "alone.html").read_text()
+    monkeypatch.setattr("dgpbench.report.html.MANY", 2)
+    shared = write_report(results, tmp_path / "shared.html", workers=2).read_text()
+    assert alone.count("<svg") > 2
+    assert CLIP_PATHS.sub("", shared) == CLIP_PATHS.sub("", alone)
+
+
 def test_an_empty_folder_is_refused(results, capsys):
     with pytest.raises(Refused, match="holds no records"):
         write_report(results, results / "report.html")
-    assert main(["report", str(results)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    for folder in (str(results), f"results_dir={results}"):  # the second as other commands take it
+        assert main(["report", folder]) == 2
+        assert (
+            capsys.readouterr().err
+            == f"dgpbench: {results} holds no records; `dgpbench run` or `dgpbench reproduce` makes them\n"
+        )
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: the page is not opened in a browser")
