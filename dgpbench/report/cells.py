@@ -49,6 +49,9 @@ def _matches(item: Item, sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
             return mask
     settings = sweep.settings()
     if sweep.start is not None or "init_from" in settings:  # which run each starts from is part of its identity
+        mask &= ["init_from" in changed for changed in frame["overrides"]]
+        if not mask.any():
+            return mask
         directories = {each.run.identity.directory("") for each in wanted_runs(item, sweep)}
         for position in np.flatnonzero(mask):
             mask[position] = _directory(frame.iloc[position]) in directories

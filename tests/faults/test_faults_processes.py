@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -105,6 +106,43 @@ def test_of_a_pool_only_the_run_of_a_killed_worker_fails_and_the_next_call_does_
     zygote.run(["reproduce", *ITEM, *SMALL, *given], tmp_path)
     statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["done"] * 3
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3])
+def test_a_reproduction_killed_at_a_random_moment_is_finished_by_a_second_machine(moment, zygote, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    given = ["split=range(4)", "training.max_iterations=200"]
+    for folder in (first, second):
+        folder.mkdir()
+    pool = reproduce(first, *given, DGPBENCH_CHECKPOINT_SECONDS="0.2")
+    until(lambda: len(_done(first)) >= moment or pool.poll() is not None, 180)
+    time.sleep(random.Random(moment).uniform(0.0, 2.0))
+    os.killpg(pool.pid, signal.SIGKILL)  # the pool and both workers, as a power cut does
+    pool.communicate(timeout=60)
+    kept = _done(first)
+    assert len(kept) >= moment
+    _carry(zygote, first, second)
+    zygote.run(["reproduce", *ITEM, *SMALL, *given], second)
+    assert _done(second) | kept == {0, 1, 2, 3}
+    assert _done(second) & kept == set(), "run twice"
+    _carry(zygote, second, first)
+    assert "4 done" in zygote.run(["plan", *ITEM, *SMALL, *given], first).text
+    tables = [zygote.run(["table", *ITEM, *SMALL, *given], folder).text for folder in (first, second)]
+    assert tables[0] == tables[1]
+    assert "/4" not in tables[0], "a cell lacks a run"
+    zygote.run(["results", "verify"], first)
+
+
+def _done(folder: Path) -> set[int]:
+    """The splits of the runs that a folder itself has carried out."""
+    found = store.find_records(folder / "results")
+    return {record["identity"]["split"] for _, record in found if record["status"] == "done"}
+
+
+def _carry(zygote, source: Path, target: Path) -> None:
+    """What one folder has done, as compact records, into another."""
+    zygote.run(["results", "export"], source)
+    zygote.run(["results", "import", str(source / "results" / "records")], target)
 
 
 def test_two_racing_sweeps_carry_out_each_run_once(zygote, tmp_path):
