@@ -7,10 +7,12 @@ it as such are figures that matplotlib wrote, which escapes the names in them it
 import io
 import os
 import re
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -28,7 +30,7 @@ from dgpbench.runs import store
 from dgpbench.system import files
 
 TEMPLATES = Path(__file__).with_name("templates")
-MANY = 8  # sections: fewer take less time than processes take to start
+MANY = 200  # records: the sections of fewer take less time than processes take to start
 
 
 def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) -> Path:
@@ -52,7 +54,7 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path, workers: int) -> s
     problems = frame.attrs.get("problems", [])
     frame = sections.with_groups(frame)
     frame.attrs.clear()  # pandas would copy them with every selection
-    items = _sections([(*each, results_dir, number) for number, each in enumerate(covered(frame), 1)], workers)
+    items = [section for section in _sections(frame, results_dir, workers) if section]
     rows = sections.run_rows(frame)
     for row in rows:
         row["link"] = quote(os.path.relpath(_record_of(row["path"]), folder or "."))
@@ -87,35 +89,48 @@ def _environment():
     )
 
 
-def covered(frame: pd.DataFrame) -> list[tuple[Item, list[str], pd.DataFrame]]:
-    """Everything published that at least one done run belongs to: the item at a budget, what narrows it, its runs."""
+def _asked(frame: pd.DataFrame) -> Iterator[tuple[Item, list[str]]]:
+    """Every item at every budget that records have, and what narrows it to that budget; its own needs no word."""
     budgets = [name for name in groups.names("budget") if name in set(frame["budget"])]
-    items = [(load(name, each), each) for name in groups.names("experiment") for each in _narrowed(name, budgets)]
-    found = [(item, each, frame[frame["key"].isin(cells.select(item, frame)["key"])]) for item, each in items]
-    return [(item, each, runs) for item, each, runs in found if (runs["status"] == "done").any()]
+    for name in groups.names("experiment"):
+        own = load(name, []).budget
+        for budget in budgets:
+            given = [] if budget == own else [f"budget={budget}"]
+            yield load(name, given), given
 
 
-def _narrowed(name: str, budgets: list[str]) -> list[list[str]]:
-    """What narrows an item to each budget; its own needs no word."""
-    own = load(name, []).budget
-    return [[] if budget == own else [f"budget={budget}"] for budget in budgets]
+def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[sections.Section | None]:
+    """The section of each item that a done run belongs to, by several processes where there are many records."""
+    asked = ((*each, f"f{number}-", results_dir) for number, each in enumerate(_asked(frame)))
+    if workers < 2 or len(frame) < MANY:
+        return [_section(frame, *each) for each in asked]
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_keep, initargs=(frame,)) as pool:
+        started = [pool.submit(_section_of_kept, *each) for each in asked]  # the first while later items are read
+        return [each.result() for each in started]
 
 
-def _sections(items: list[tuple], workers: int) -> list[sections.Section]:
-    """The section of each item, by several processes where there are many."""
-    if workers < 2 or len(items) < MANY:
-        return [_section(*each) for each in items]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_section, *zip(*items, strict=True)))
+def _keep(frame: pd.DataFrame) -> None:
+    """In a worker: the records, which are sent once and not with every item."""
+    global _kept
+    _kept = frame
 
 
-def _section(item: Item, given: list[str], runs: pd.DataFrame, results_dir: str, number: int) -> sections.Section:
+def _section_of_kept(*asked: Any) -> sections.Section | None:
+    return _section(_kept, *asked)
+
+
+def _section(
+    frame: pd.DataFrame, item: Item, given: list[str], prefix: str, results_dir: str
+) -> sections.Section | None:
+    runs = frame[frame["key"].isin(cells.select(item, frame)["key"])]
+    if not (runs["status"] == "done").any():
+        return None
     section = sections.item_section(item, given, runs)
     item = replace(item, results_dir=str(results_dir))
     try:
         made = render.figures(item, runs)
         for place, (title, figure) in enumerate(made.items(), 1):
-            section.figures.append((title, svg(figure, f"f{number}-{place}-")))
+            section.figures.append((title, svg(figure, f"{prefix}{place}-")))
     except Refused as refusal:
         section.notes.append(f"No figure: {refusal}.")
     return section
