@@ -49,3 +49,16 @@ def test_versions_and_host_name_no_machine_and_no_user():
 def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
     monkeypatch.setattr(provenance, "PACKAGES", ("no-such-package-at-all",))
     assert provenance.versions()["no-such-package-at-all"] is None
+
+
+def test_generations_of_a_processor_that_have_one_name_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.platform", "linux")
+    named = {}
+    for number in (1, 17):
+        listing = tmp_path / f"cpuinfo-{number}"
+        lines = ("cpu family\t: 25", f"model\t\t: {number}", "model name\t: AMD EPYC", "flags\t\t: fpu vme", "")
+        listing.write_text("\n".join(("processor\t: 0", *lines, "processor\t: 1", *lines)))
+        named[number] = provenance.cpu_model(listing)
+    assert named == {1: "AMD EPYC (family 25, model 1)", 17: "AMD EPYC (family 25, model 17)"}
+    listing.write_text("processor\t: 0\nmodel name\t: ARMv7 Processor rev 4 (v7l)\n")
+    assert provenance.cpu_model(listing) == "ARMv7 Processor rev 4 (v7l)"

@@ -71,9 +71,14 @@ def cores() -> int:
 
 
 def cpu_model(listing: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor's name as Linux lists it, or what Python knows elsewhere."""
+    """The processor as Linux lists it, or what Python knows elsewhere: 'AMD EPYC (family 25, model 17)'.
+
+    A cloud's processors of several generations have one name, and their vector units round differently.
+    """
     if sys.platform == "linux" and listing.exists():
-        for line in listing.read_text(errors="replace").splitlines():
-            if line.lower().startswith("model name"):
-                return line.partition(":")[2].strip()
+        lines = listing.read_text(errors="replace").splitlines()
+        found = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+        if "model name" in found:
+            numbers = [f"{key.split()[-1]} {found[key]}" for key in ("cpu family", "model") if key in found]
+            return f"{found['model name']} ({', '.join(numbers)})" if numbers else found["model name"]
     return platform.processor() or platform.machine()
