@@ -4,7 +4,7 @@ Methods are trained on z = g(y), standardised; predictions and scores are of y i
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -116,7 +116,7 @@ def transformed(y: np.ndarray, warp: Warp | None) -> np.ndarray:
 def to_json(warp: Warp) -> dict[str, Any]:
     """As plain data."""
     name = next(name for name, each in TRANSFORMS.items() if isinstance(warp, each))
-    return {"name": name} | asdict(warp)
+    return {"name": name} | vars(warp)
 
 
 def from_json(plain: Mapping[str, Any]) -> Warp:

@@ -56,7 +56,7 @@ def fit(
         training,
         seeds.batches,
         log,
-        optimiser=adam(training, noise=model.prior.likelihood.variance.unconstrained_variable),
+        optimiser=adam(training, likelihood=model.prior.likelihood),
         predict=predictor.predict,
         validation=validation(monitor, held_out, training, seeds.holdout),
     )

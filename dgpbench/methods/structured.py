@@ -128,11 +128,11 @@ def build_structure(method: StructuredSettings) -> Structure:
 def build_optimiser(settings: FitSettings[StructuredSettings, AdamSettings], model: "DeepModel"):
     """Adam for everything, or natural gradients on q with Adam on the rest (docs/methods.md, "Natural gradients")."""
     training, q = settings.training, model.q
-    noise = model.prior.likelihood.variance.unconstrained_variable
+    likelihood = model.prior.likelihood
     if isinstance(training, NaturalGradientSettings):
-        return NaturalGradientAdam(q, adam(training, noise=noise), decayed(training.natgrad_gamma, training))
+        return NaturalGradientAdam(q, adam(training, likelihood=likelihood), decayed(training.natgrad_gamma, training))
     factors = [factor.unconstrained_variable for factor in (*q.diagonal, *q.couplings)]
-    return adam(training, noise=noise, slow=factors, share=settings.method.covariance_rate)
+    return adam(training, likelihood=likelihood, slow=factors, share=settings.method.covariance_rate)
 
 
 class DeepModel(gpflow.Module):

@@ -58,7 +58,7 @@ def fit(
         training,
         seeds.batches,
         log,
-        optimiser=adam(training, noise=model.likelihood.variance.unconstrained_variable),
+        optimiser=adam(training, likelihood=model.likelihood),
         predict=predictor.predict,
         validation=validation(monitor, held_out, training, seeds.holdout),
     )

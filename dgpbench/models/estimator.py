@@ -106,7 +106,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
 
     def predict_dist(self, X: Any) -> PredictiveDistribution:
         """The predictive mixture of each row: log_prob, cdf, quantile, sample. Holds S numbers a row in memory."""
-        parts = list(self._mixtures(X))
+        parts: list[Any] = list(self._mixtures(X))  # all of one kind
         return PredictiveDistribution(parts[0].concatenate(parts))
 
     def save(self, path: str | Path) -> Path:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dgpbench.datasets.scaling import Regression
+from dgpbench.datasets.scaling import Found, Regression
 from dgpbench.errors import Diverged, Refused
 from dgpbench.methods.contract import Seeds
 from dgpbench.models.training import with_fewer_inducing_points
 from dgpbench.predictions import metrics, points
 from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.predictions.points import Predicted
 from dgpbench.predictions.predictive import Quantiles
 from dgpbench.runs import fitting
 from dgpbench.runs.resolve import Run
@@ -88,7 +87,7 @@ def _several_features(trial: Trial) -> str | None:
     return _shape(trial.fit(60, 4).predict(trial.new(4), SEEDS.prediction))
 
 
-def _shape(found: Predicted) -> str | None:
+def _shape(found: Found) -> str | None:
     if found.shape != (NEW_ROWS, 1):
         return f"predictions of {NEW_ROWS} rows have shape {found.shape}"
     scores = metrics.scores(points.rows_of(found, np.zeros((NEW_ROWS, 1))))  # refuses what is not finite
@@ -143,7 +142,7 @@ def _inputs_kept(trial: Trial) -> str | None:
     return None if kept else "it changes the array of rows that it predicts; others use it too"
 
 
-def _middle(found: Predicted) -> np.ndarray:
+def _middle(found: Found) -> np.ndarray:
     """Mean, or median where there is no mean, [N, 1]."""
     if isinstance(found, Quantiles):
         median = found.quantile(0.5)
@@ -152,7 +151,7 @@ def _middle(found: Predicted) -> np.ndarray:
     return found.mean if isinstance(found, GaussianMixture) else found.draws.mean(axis=0)
 
 
-def _first(found: Predicted) -> list[np.ndarray]:
+def _first(found: Found) -> list[np.ndarray]:
     """The numbers of the first row."""
     if isinstance(found, GaussianMixture):
         return [found.means[:, 0], found.variances[:, 0]]

@@ -50,7 +50,7 @@ class Model:
 
     def predict(self, X: np.ndarray) -> Densities:
         """The predictive mixture of rows X [N, D], in the original units of y."""
-        parts = list(self.in_chunks(X))
+        parts: list[Any] = list(self.in_chunks(X))  # all of one kind
         return parts[0].concatenate(parts)
 
     def in_chunks(self, X: np.ndarray, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[Densities]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -134,10 +134,9 @@ class WarpedMixture:
 
 
 Densities = GaussianMixture | WarpedMixture
-Found = TypeVar("Found", GaussianMixture, Quantiles, Samples)
 
 
-def warped(found: Found, warp: Warp) -> "WarpedMixture | Quantiles | Samples":
+def warped(found: GaussianMixture | Quantiles | Samples, warp: Warp) -> WarpedMixture | Quantiles | Samples:
     """Predictions of z as predictions of y = g^-1(z); quantiles keep no mean, which is none of theirs."""
     if isinstance(found, Quantiles):
         return Quantiles(found.levels, warp.inverse(found.values))

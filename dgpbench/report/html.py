@@ -32,6 +32,8 @@ from dgpbench.system import files
 TEMPLATES = Path(__file__).with_name("templates")
 MANY = 200  # records: the sections of fewer take less time than processes take to start
 
+_kept: pd.DataFrame  # the records, in a worker process alone
+
 
 def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) -> Path:
     """Write the report of a results folder.

@@ -9,6 +9,7 @@ import numpy as np
 from dgpbench.datasets.columns import Column
 from dgpbench.methods.contract import Predictor
 from dgpbench.predictions import posterior
+from dgpbench.predictions.warped import Densities
 from dgpbench.runs.problem import Problem
 
 MOST_COLUMNS, MOST_VALUES, MOST_ROWS = 6, 15, 50
@@ -61,6 +62,7 @@ def _effect(
     values = _values(problem, column, positions)
     inputs = np.concatenate([_at(problem, rows, column, positions, value) for value in values])
     mixture = problem.restore(predictor.predict(inputs, seed))
+    assert isinstance(mixture, Densities)
     mean, variance = (each.reshape(len(values), len(rows)).mean(axis=1) for each in (mixture.mean, mixture.variance))
     return np.column_stack([values, mean, np.sqrt(variance)])
 

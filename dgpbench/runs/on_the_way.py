@@ -9,6 +9,7 @@ import numpy as np
 
 from dgpbench.errors import Diverged
 from dgpbench.predictions import metrics
+from dgpbench.predictions.warped import Densities
 from dgpbench.runs.problem import Problem
 from dgpbench.training.log import Predict, Scored
 
@@ -24,6 +25,7 @@ def scorer(problem: Problem, X: np.ndarray, seed: int) -> Callable[[Predict], Sc
             mixture = problem.restore(predict(X, seed))
         except Diverged:  # of these predictions; whether training goes on is not for them to say
             return Scored()
+        assert isinstance(mixture, Densities)
         y = problem.targets
         return Scored(float(metrics.tll(mixture.log_density(y))), float(metrics.rmse(y, mixture.mean)))
 

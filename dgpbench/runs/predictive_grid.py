@@ -21,6 +21,7 @@ def predictive_grid(predictor: Predictor, scaler: Standardiser, X: np.ndarray, s
         return {}
     x = np.linspace(X.min(), X.max(), NUM_X)[:, None]
     mixture = scaler.restore(predictor.predict(x.astype(X.dtype), seed))
+    assert isinstance(mixture, Densities)
     y = _range(mixture)
     density = np.exp(mixture.log_density(np.broadcast_to(y[:, None, None], (NUM_Y, NUM_X, 1))))[:, :, 0]
     return posterior.of_grid(

@@ -10,12 +10,11 @@ import numpy as np
 
 from dgpbench.datasets import registry
 from dgpbench.datasets.own_csv import reading_of
-from dgpbench.datasets.scaling import Regression
+from dgpbench.datasets.scaling import Found, Regression
 from dgpbench.datasets.table import Table
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds
 from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.predictions.points import Predicted
 from dgpbench.runs import archive, fitting, on_the_way, store, summary
 from dgpbench.runs.description import Description
 from dgpbench.runs.effects import partial_dependence
@@ -91,7 +90,7 @@ def _pictured(predictor: Predictor, problem: Problem, inputs: np.ndarray, seed: 
     return grid | rows_of_one_feature(problem) | partial_dependence(predictor, problem, inputs, seed)
 
 
-def _predict(predictor: Predictor, test: Regression, seeds: Seeds, log: TrainingLog) -> Predicted:
+def _predict(predictor: Predictor, test: Regression, seeds: Seeds, log: TrainingLog) -> Found:
     """What is predicted of the test rows, in standard units, and the seconds that it took."""
     begin = time.perf_counter()
     standardised = predictor.predict(test.X, seeds.prediction)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import gpflow
 import numpy as np
 import tensorflow as tf
 from gpflow.keras import tf_keras
@@ -24,21 +25,22 @@ Objective = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 def adam(
     training: AdamSettings | SamplerSettings,
     *,
-    noise: tf.Variable | None = None,
+    likelihood: gpflow.likelihoods.Gaussian | None = None,
     slow: Sequence[tf.Variable] = (),
     share: float = 1.0,
 ):
     """TensorFlow's Adam with the fused update and the epsilon of the published runs, for ``maximise``.
 
-    :param noise: the likelihood variance, whose steps do not become smaller at the end: it has to follow the errors
-        that the smaller steps of all else bring down
+    :param likelihood: the steps of its variance do not become smaller at the end: it has to follow the errors that the
+        smaller steps of all else bring down
     :param slow: variables whose learning rate is ``share`` of the others'
     """
     parts = []
     if slow and share != 1.0:
         parts.append((_adam(training, share), slow))
-    if noise is not None and isinstance(training, AdamSettings) and training.final_decay != 1.0:
-        parts.append((_adam(replace(training, final_decay=1.0)), [noise]))
+    if likelihood is not None and isinstance(training, AdamSettings) and training.final_decay != 1.0:
+        assert isinstance(likelihood.variance, gpflow.Parameter)
+        parts.append((_adam(replace(training, final_decay=1.0)), [likelihood.variance.unconstrained_variable]))
     return AdamInParts(_adam(training), parts) if parts else _adam(training)
 
 

@@ -44,7 +44,7 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
         # Constrained layout takes no heed of an axis label that is wider than its axes: hence a margin.
         layout = ConstrainedLayoutEngine(wspace=0.06, hspace=0.06, rect=(0.01, 0.01, 0.98, 0.98))
         figure = Figure(figsize=(max(5.0, columns * width), rows * height + 0.6), layout=layout)
-        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        axes: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).ravel())
         for panel, ax in zip(panels, axes, strict=False):
             panel.draw(panel.frame, ax).set_title(plain(panel.title))
         for ax in axes[len(panels) :]:
@@ -52,7 +52,7 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
         _share_scales(panels, axes)
         _name_rows_once(axes[: len(panels)], columns)
         figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize="large")
-        _share_legend(figure, list(axes[: len(panels)]), columns)
+        _share_legend(figure, axes[: len(panels)], columns)
     return figure
 
 
