@@ -464,20 +464,6 @@ def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, ca
     assert said in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("optimiser", "code"), [("adam", False), ("sghmc", True)])
-def test_a_chain_that_is_rounded_otherwise_may_move_further_than_an_optimum(tmp_path, optimiser, code):
-    from dgpbench.runs import redo, store
-
-    settings, points = {"settings": {"training.optimiser": optimiser}}, toy_points(-2.5)
-    first, second, third = (
-        write_toy(tmp_path / str(moved), {"tll": -2.5 - moved}, points=points, record=settings)
-        for moved in (0.0, 0.2, 0.4)
-    )
-    elsewhere = store.read_record(first) | {"host": {"cpu": "another"}}
-    assert redo.verdict_of(elsewhere, second).agrees is code
-    assert redo.verdict_of(elsewhere, third).agrees is False
-
-
 def test_a_run_whose_rows_were_others_does_not_agree(fresh, monkeypatch, capsys):
     door.without_training(monkeypatch)
     assert door.command("results", "redo", edit(fresh, lambda line: line.update(split_digest="0" * 16))) == 1
