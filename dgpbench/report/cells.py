@@ -56,8 +56,9 @@ def _matches(item: Item, sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
         for position in np.flatnonzero(mask):
             mask[position] = _directory(frame.iloc[position]) in directories
         return mask
+    changed, config = frame["overrides"].to_numpy(), frame["config"].to_numpy()
     for position in np.flatnonzero(mask):
-        mask[position] = _set_so(settings, frame["overrides"].iat[position], frame["config"].iat[position])
+        mask[position] = _set_so(settings, changed[position], config[position])
     return mask
 
 
@@ -94,12 +95,12 @@ def wanted(item: Item) -> pd.DataFrame:
 def cells(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
     """All cells of all blocks of an item, missing ones included."""
     chosen = select(item, frame)
-    parts = [_cells_of(block, item, chosen) for block in item.blocks]
+    expected = wanted(item)
+    parts = [_cells_of(block, expected, chosen) for block in item.blocks]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def _cells_of(block: Block, item: Item, chosen: pd.DataFrame) -> pd.DataFrame:
-    expected = wanted(item)
+def _cells_of(block: Block, expected: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     if block.pairs:
         expected = _pairs_wanted(block, expected)
         values = compared(block, chosen)

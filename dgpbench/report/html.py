@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from dgpbench import __version__
@@ -144,10 +145,10 @@ def svg(figure: Figure, prefix: str) -> str:
 
     buffer = io.StringIO()
     with house_style():
-        if engine := figure.get_layout_engine():  # laid out once: savefig would draw everything once more for it
+        if engine := figure.get_layout_engine():  # laid out here: savefig would draw everything once more for it
             engine.execute(figure)
             figure.set_layout_engine("none")
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
