@@ -58,7 +58,12 @@ def fit(
         training,
         seeds.batches,
         log,
-        optimiser=adam(training, likelihood=model.likelihood),
+        optimiser=adam(
+            training,
+            likelihood=model.likelihood,
+            slow=[factor.unconstrained_variable for factor in model.factors],
+            share=method.covariance_rate,
+        ),
         predict=predictor.predict,
         validation=validation(monitor, held_out, training, seeds.holdout),
     )

@@ -19,6 +19,9 @@ class SubsetSettings(DeepSettings):
     hidden_variance: float = setting("Sig of hidden layers starts as this multiple of the identity", above=0)
     output_variance: float = setting("Sig of the output layer starts as this multiple of the identity", above=0)
     layer_noise: float = setting("s2_l, noise of hidden layers at the start", above=1e-8)
+    covariance_rate: float = setting(
+        "Adam's learning rate of C, as a share of training.learning_rate", above=0, default=1.0
+    )
 
     no_natural_gradients: ClassVar[str] = "its last q enters the bound through the subset's labels alone"
 

@@ -164,6 +164,17 @@ def test_factors_of_covariances_have_a_learning_rate_of_their_own(method):
     assert steps[".q.means[0]" if method == "sgp" else ".q.means[2]"] == pytest.approx(1e-4, rel=1e-3)
 
 
+def test_factors_of_a_subset_have_a_learning_rate_of_their_own():
+    X = inputs(30)
+    once = ("training.max_iterations=1", "method.covariance_rate=0.25", "method.num_inducing=10")
+    moved, still = (fit(X, X[:, 0], *once, rate, method="sod") for rate in ("training.learning_rate=1e-4", FROZEN))
+    for layer in range(3):
+        for kind, expected in (("factors", 0.25e-4), ("means", 1e-4)):
+            name = f".{kind}[{layer}]"
+            taken = np.abs(moved.parameters[name] - still.parameters[name]).max()
+            assert taken == pytest.approx(expected, rel=1e-3), name
+
+
 @pytest.mark.parametrize(("rows", "paths"), [(25, 3), (60, 1), (100, 1)])
 def test_paths_fill_a_minibatch_that_the_rows_do_not(rows, paths):
     """R = ceil(B / N): the bound of a batch is the mean over that many paths."""
