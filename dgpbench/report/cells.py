@@ -104,24 +104,21 @@ def _cells_of(block: Block, expected: pd.DataFrame, chosen: pd.DataFrame) -> pd.
     if block.pairs:
         expected = _pairs_wanted(block, expected)
         values = compared(block, chosen)
-        failed = pd.DataFrame(columns=[*KEYS, "failed"])
+        broken = chosen[:0]
     else:
         done = chosen[chosen["status"] == "done"]
         values = done[[*KEYS, "split"]].assign(
             value=value_of(block.metric)(done), here=would_be_here(block.metric, done)
         )
         broken = chosen[chosen["status"].isin(store.FAILED)]
-        failed = broken.groupby(KEYS, as_index=False).agg(failed=("split", "count"))
-    summary = (
-        values.dropna(subset="value")
-        .groupby(KEYS, as_index=False)
-        .agg(mean=("value", "mean"), deviation=("value", "std"), count=("value", "count"))
-    )
-    merged = expected.merge(summary, on=KEYS, how="left").merge(failed, on=KEYS, how="left")
-    elsewhere = values[values["value"].isna() & ~values["here"]]
-    unknown = elsewhere.groupby(KEYS, as_index=False).agg(unknown=("split", "count"))
-    ended = values.groupby(KEYS, as_index=False).agg(done=("split", "count"))
-    merged = merged.merge(unknown, on=KEYS, how="left").merge(ended, on=KEYS, how="left")
+    elsewhere = values["value"].isna() & ~values["here"]
+    groups = values.assign(unknown=elsewhere).groupby(KEYS)
+    found = groups["value"]
+    summary = pd.DataFrame({
+        "mean": found.mean(), "deviation": found.std(), "count": found.count(), "unknown": groups["unknown"].sum(),
+        "done": groups.size(), "failed": broken.groupby(KEYS).size(),
+    })  # fmt: skip
+    merged = expected.join(summary, on=KEYS)
     counts = ["count", "failed", "unknown", "done"]
     merged[counts] = merged[counts].astype(float).fillna(0).astype(int)
     merged["stderr"] = merged.pop("deviation") / np.sqrt(merged["count"].where(merged["count"] > 1))
@@ -154,7 +151,7 @@ def is_here(paths: pd.Series) -> np.ndarray:
 
 def would_be_here(metric: str, runs: pd.DataFrame) -> np.ndarray:
     """Which runs would show a metric here if they had it: scores are in the record itself, others in a run's files."""
-    return is_here(runs["path"]) | (metric in metrics.METRICS)
+    return np.ones(len(runs), dtype=bool) if metric in metrics.METRICS else is_here(runs["path"])
 
 
 def _seconds_per_step(runs: pd.DataFrame) -> pd.Series:

@@ -4,6 +4,7 @@ Every text that comes from a record or a file goes through the template's autoes
 it as such are figures that matplotlib wrote, which escapes the names in them itself.
 """
 
+import gc
 import io
 import os
 import re
@@ -116,6 +117,7 @@ def _keep(frame: pd.DataFrame) -> None:
     """In a worker: the records, which are sent once and not with every item."""
     global _kept
     _kept = frame
+    gc.freeze()  # the records live as long as the process: no collection need walk through them
 
 
 def _section_of_kept(*asked: Any) -> sections.Section | None:

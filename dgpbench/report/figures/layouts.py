@@ -200,15 +200,14 @@ def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """A panel for each metric and data set of a table (Jain et al. 2021, Fig. 4; thesis, Figs. 5.1.1-2), with the
     published numbers of the item, or of the table that ``options.published`` names."""
     frame = published.beside(cells.cells(item, runs.drop(columns="series")), item.options.get("published", item.name))
+    columns = frame[["metric", "method", "num_layers"]].drop_duplicates()  # each panel of a metric lists all
     line = 0.27 if frame["published"].notna().any() else 0.19
-    height = 1.0 + line * frame.groupby(["metric", "dataset"]).size().max()
-    width = max(
-        3.3, 2.4 + 0.075 * max(len(label(*key)) for key in zip(frame["method"], frame["num_layers"], strict=True))
-    )
-    groups = frame.groupby(["metric", "dataset"], sort=False)
+    height = 1.0 + line * columns["metric"].value_counts().max()
+    longest = max(len(label(*key)) for key in zip(columns["method"], columns["num_layers"], strict=True))
+    width = max(3.3, 2.4 + 0.075 * longest)
     return [
-        Panel(name, scores.score_bars, rows, (width, height))
-        for (_, name), rows in groups
+        Panel(name, scores.score_bars, columns[columns["metric"] == metric].merge(rows, how="left"), (width, height))
+        for (metric, name), rows in frame.groupby(["metric", "dataset"], sort=False)
         if rows["mean"].notna().any()
     ]
 

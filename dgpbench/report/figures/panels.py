@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator
+from matplotlib.ticker import FixedFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from dgpbench.report.figures.style import house_style, plain
@@ -79,16 +79,17 @@ def _share_scales(panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
 
 def _name_rows_once(axes: Sequence[Axes], columns: int) -> None:
     """Of panels side by side that name the same rows, methods say, only the leftmost says the names."""
-    names = [tuple(text.get_text() for text in ax.get_yticklabels()) if _is_list(ax.yaxis) else () for ax in axes]
+    names = [_rows_of(ax.yaxis) for ax in axes]
     for place, ax in enumerate(axes):
         if place % columns and names[place] and names[place] == names[place - 1]:
-            ax.tick_params(labelleft=False)
+            ax.yaxis.set_major_locator(NullLocator())
             ax.set_ylabel("")
 
 
-def _is_list(axis: Axis) -> bool:
-    """Whether an axis lists names, as methods are listed, and is no scale."""
-    return isinstance(axis.get_major_locator(), FixedLocator)
+def _rows_of(axis: Axis) -> tuple[str, ...]:
+    """The names that an axis lists, as methods are listed; none where it is a scale."""
+    formatter = axis.get_major_formatter()
+    return tuple(formatter.seq) if isinstance(formatter, FixedFormatter) else ()
 
 
 def _share_legend(figure: Figure, axes: list[Axes], columns: int) -> None:

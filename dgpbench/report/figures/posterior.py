@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.report.figures.style import log_scale
+from dgpbench.report.figures.style import log_scale, name_rows
 
 LEAST_P = 1e-20  # of the axis of p-values, which may underflow to 0
 DECADES = 8  # below the largest entry; smaller ones share the darkest colour
@@ -47,7 +47,7 @@ def _draw_blocks(index: pd.MultiIndex, ax: Axes) -> None:
     names = list(dict.fromkeys(layers))
     middles = [np.flatnonzero(layers == layer).mean() for layer in names]
     ax.set_xticks(middles, [str(layer) for layer in names])
-    ax.set_yticks(middles, [str(layer) for layer in names])
+    name_rows(ax, middles, [str(layer) for layer in names])
     ax.tick_params(length=0)
     ax.grid(visible=False)
     ax.set_xlabel("layer (blocks: its GPs)")

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 
-from dgpbench.report.figures.style import ELBO_LABEL, Look, axis_label, entries, log_scale
+from dgpbench.report.figures.style import ELBO_LABEL, Look, axis_label, entries, log_scale, name_rows
 
 BELOW = 0.33  # of the distance of two methods: where the published mark lies under ours
 PALE = 0.4  # opacity of an incomplete mean
@@ -35,13 +36,21 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     even = {"tll_difference": 0.0, "win_frequency": 0.5}.get(frame["metric"].iloc[0])
     if even is not None:
         ax.axvline(even, color="0.4", linestyle="--", linewidth=1)
-    ax.set_yticks(range(len(names)), names)
+    name_rows(ax, range(len(names)), names)
+    _row_lines(ax, len(names))
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.margins(x=0.12)
     ax.locator_params(axis="x", nbins=4)
     ax.set_ylabel("method, layers")
     ax.set_xlabel(axis_label(frame["metric"].iloc[0]))
     return ax
+
+
+def _row_lines(ax: Axes, rows: int) -> None:
+    """The grid's lines of y, which a panel keeps whose rows the one beside it names."""
+    look = {"colors": rcParams["grid.color"], "linewidths": rcParams["grid.linewidth"], "zorder": 0.5}
+    ax.yaxis.grid(visible=False)
+    ax.hlines(range(rows), 0, 1, transform=ax.get_yaxis_transform(), **look)
 
 
 def _ours(ax: Axes, place: int, row: pd.Series, look: Look) -> None:
@@ -57,7 +66,7 @@ def _mark(ax: Axes, mean: float, place: float, stderr: float, look: Look, **styl
     """A mean with its standard error; nothing where there is no mean, no bar where there is no standard error."""
     if np.isfinite(mean):
         spread = stderr if np.isfinite(stderr) else 0
-        given: dict[str, Any] = {"color": look.colour, "markersize": 5, "capsize": 2} | style
+        given: dict[str, Any] = {"color": look.colour, "markersize": 5} | style
         ax.errorbar(mean, place, xerr=spread, fmt=look.marker, **given)
 
 

@@ -4,7 +4,7 @@ Colours are Okabe and Ito's, and Tol's for the baselines, told apart by the colo
 black and white.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 COLOURS = {
     "star": "#D55E00",
@@ -120,6 +120,12 @@ def log_scale(ax: Axes, axis: str) -> None:
         one.set_major_locator(LogLocator(subs=(1, 2, 5)))
         one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     one.set_minor_formatter(NullFormatter())
+
+
+def name_rows(ax: Axes, places: Iterable[float], names: Iterable[str]) -> None:
+    """Names on the y axis in place of numbers; unlike ``set_yticks`` it makes no tick before one is drawn."""
+    ax.yaxis.set_major_locator(FixedLocator(list(places)))
+    ax.yaxis.set_major_formatter(FixedFormatter(list(names)))
 
 
 @contextmanager
