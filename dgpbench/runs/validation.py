@@ -56,9 +56,9 @@ def _check_key(override: Any) -> None:
     if known and (override.is_add() or override.is_force_add() or override.is_delete()):
         raise Refused(f"{override.input_line} adds or removes a key; settings can be changed only, as in {key}=VALUE")
     if key in groups.GROUPS:
-        for name in values(override):
+        for name in map(str, values(override)):  # {} and [a,b] are no text
             if not groups.exists(key, name):
-                raise groups.unknown(key, str(name))
+                raise groups.unknown(key, name)
     elif not known:
         raise _unknown_key(key)
 
