@@ -45,6 +45,28 @@ def precision(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame(inverse.T @ inverse, index=C.index, columns=C.index)
 
 
+def correlations(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Root mean square correlation of whitened inducing outputs in each kind of block: columns block, correlation.
+
+    What a posterior takes as independent is left out; mf has blocks of one GP alone, star those, stripes and the arrow.
+    """
+    S = covariance(arrays)
+    deviations = np.sqrt(np.diag(S))
+    R = S.to_numpy() / np.outer(deviations, deviations)
+    layer, gp = (S.index.get_level_values(level).to_numpy() for level in ("layer", "gp"))
+    one_layer, one_gp = layer[:, None] == layer, gp[:, None] == gp
+    output = (layer == layer.max())[:, None] | (layer == layer.max())
+    kinds = {
+        "one GP": one_layer & one_gp & ~np.eye(len(S), dtype=bool),
+        "stripes": ~one_layer & one_gp & ~output,
+        "arrow": ~one_layer & output,
+        "across layers, else": ~one_layer & ~one_gp & ~output,
+        "within a layer": one_layer & ~one_gp,
+    }
+    found = {kind: float(np.sqrt(np.mean(R[where] ** 2))) for kind, where in kinds.items() if R[where].any()}
+    return pd.DataFrame({"block": found.keys(), "correlation": found.values()})
+
+
 def samples(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """Samples of v, [S, T M], one column for each inducing output.
 

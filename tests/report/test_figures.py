@@ -37,7 +37,7 @@ def test_every_figure_returns_its_axes_with_labels_and_units(name):
         assert draw(frame(), ax) is ax
         ax.figure.savefig("/dev/null", format="png")
     labels = [ax.get_xlabel()] if name == "critical_difference" else [ax.get_xlabel(), ax.get_ylabel()]
-    named = name in ("score_bars", "improvement")  # their other axis holds names
+    named = name in ("score_bars", "improvement", "block_correlations")  # their other axis holds names
     assert all(labels)
     assert all(UNIT.search(text) for text in labels[: 1 if named else 2]), labels
 
@@ -142,6 +142,27 @@ def test_covariance_is_that_of_the_trained_posterior():
     S = covariances.covariance(arrays)
     np.testing.assert_allclose(S, expected)
     assert S.index.tolist() == [(layer, 1, m + 1) for layer in (1, 2) for m in range(M)]
+
+
+def test_correlations_are_those_of_each_kind_of_block():
+    """Three layers of 2, 2 and 1 GPs with M = 1: C C^T has deviations and correlations written by hand."""
+    R = np.eye(5)
+    for row, column, value in ((0, 1, 0.1), (2, 3, 0.3), (0, 2, 0.2), (1, 3, 0.2), (0, 3, 0.05), (0, 4, 0.4)):
+        R[row, column] = R[column, row] = value
+    C, first = np.diag([1.0, 2.0, 0.5, 3.0, 4.0]) @ np.linalg.cholesky(R), [0, 2, 4]
+    arrays = {f"diagonal_{layer + 1}": C[range(start, end), range(start, end)].reshape(-1, 1, 1)
+              for layer, (start, end) in enumerate(((0, 2), (2, 4), (4, 5)))}  # fmt: skip
+    for layer, earlier in ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1)):
+        pairs = [(t, s) for t in range(2 if layer < 2 else 1) for s in range(2) if layer > earlier or t > s]
+        blocks = [C[first[layer] + t, first[earlier] + s] for t, s in pairs]
+        arrays[f"coupling_{layer + 1}_{earlier + 1}"] = np.reshape(blocks, (-1, 1, 1))
+        arrays[f"pairs_{layer + 1}_{earlier + 1}"] = np.array(pairs)
+    found = covariances.correlations(arrays).set_index("block")["correlation"]
+    expected = {"stripes": 0.2, "arrow": np.sqrt(0.4**2 / 4), "across layers, else": np.sqrt(0.05**2 / 2),
+                "within a layer": np.sqrt((0.1**2 + 0.3**2) / 2)}  # fmt: skip
+    assert found.to_dict() == pytest.approx(expected)
+    assert list(covariances.correlations(toy_posterior("mf"))["block"]) == ["one GP"]
+    assert list(covariances.correlations(toy_posterior("star"))["block"]) == ["one GP", "stripes", "arrow"]
 
 
 def test_a_posterior_without_blocks_is_refused():
@@ -259,8 +280,10 @@ TITLES = {  # of the panels that each layout makes of a table's runs on three da
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(layouts.LAYOUTS) - {"predictive_samples", "predictive_densities", "normality", "covariance"})
-)
+    "name", sorted(set(layouts.LAYOUTS) - {
+        "predictive_samples", "predictive_densities", "normality", "covariance", "block_correlations",
+    })
+)  # fmt: skip
 def test_every_layout_has_its_panels_for_the_runs_of_a_table(name, filled):
     item = item_of("lindinger2020_table1", filled, *SPLITS)
     panels = layouts.LAYOUTS[name](item, render.done_runs(item, collect(filled)))
@@ -275,6 +298,9 @@ def test_normality_and_covariance_read_the_posterior(filled):
     blocks = item_of("lindinger2020_table1", filled, "method=star", *SPLITS)
     assert len(layouts.normality(sampled, render.done_runs(sampled, frame))) == 2 * 3
     assert len(layouts.covariance(blocks, render.done_runs(blocks, frame))) == 2 * 3
+    assert [panel.title for panel in layouts.block_correlations(blocks, render.done_runs(blocks, frame))] == [
+        f"{name}, L = {layers}" for layers in (2, 3) for name in DATASETS
+    ]
 
 
 def test_every_figure_that_an_item_names_has_a_layout():

@@ -187,6 +187,10 @@ def density_grid() -> pd.DataFrame:
 FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], Axes], Callable[[], pd.DataFrame]]] = {
     "covariance_heatmap": (posterior.covariance_heatmap, lambda: covariances.covariance(toy_posterior("star"))),
     "precision_heatmap": (posterior.precision_heatmap, lambda: covariances.precision(toy_posterior("fc", 4))),
+    "block_correlations": (
+        posterior.block_correlations,
+        lambda: covariances.correlations(toy_posterior("fc")).assign(method="fc", num_layers=3),
+    ),
     "sample_histogram": (posterior.sample_histogram, histogram),
     "normality_p_values": (posterior.normality_p_values, lambda: covariances.normality(samples())),
     "elbo_against_seconds": (training.elbo_against_seconds, traces),

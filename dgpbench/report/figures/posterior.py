@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.report.figures.style import log_scale, name_rows
+from dgpbench.report.figures.style import entries, log_scale, name_rows, row_lines
 
 LEAST_P = 1e-20  # of the axis of p-values, which may underflow to 0
 DECADES = 8  # below the largest entry; smaller ones share the darkest colour
@@ -52,6 +52,24 @@ def _draw_blocks(index: pd.MultiIndex, ax: Axes) -> None:
     ax.grid(visible=False)
     ax.set_xlabel("layer (blocks: its GPs)")
     ax.set_ylabel("layer (blocks: its GPs)")
+
+
+def block_correlations(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Root mean square correlation of inducing outputs in each kind of block, a mark for each method.
+
+    :param frame: columns method, num_layers, block, correlation, as ``covariances.correlations`` gives it
+    """
+    kinds = list(dict.fromkeys(frame["block"]))
+    for name, look, rows in entries(frame):
+        ax.plot(rows["correlation"], rows["block"].map(kinds.index), label=name, markersize=5, **look.of_points())
+    name_rows(ax, range(len(kinds)), kinds)
+    row_lines(ax, len(kinds))
+    ax.set_ylim(len(kinds) - 0.5, -0.5)
+    ax.set_xlim(left=0)
+    ax.set_xlabel("RMS correlation of inducing outputs (no unit)")
+    ax.set_ylabel("block")
+    ax.legend()
+    return ax
 
 
 def sample_histogram(frame: pd.DataFrame, ax: Axes) -> Axes:

@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import rcParams
 from matplotlib.axes import Axes
 
-from dgpbench.report.figures.style import ELBO_LABEL, Look, axis_label, entries, log_scale, name_rows
+from dgpbench.report.figures.style import ELBO_LABEL, Look, axis_label, entries, log_scale, name_rows, row_lines
 
 BELOW = 0.33  # of the distance of two methods: where the published mark lies under ours
 PALE = 0.4  # opacity of an incomplete mean
@@ -37,20 +36,13 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     if even is not None:
         ax.axvline(even, color="0.4", linestyle="--", linewidth=1)
     name_rows(ax, range(len(names)), names)
-    _row_lines(ax, len(names))
+    row_lines(ax, len(names))
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.margins(x=0.12)
     ax.locator_params(axis="x", nbins=4)
     ax.set_ylabel("method, layers")
     ax.set_xlabel(axis_label(frame["metric"].iloc[0]))
     return ax
-
-
-def _row_lines(ax: Axes, rows: int) -> None:
-    """The grid's lines of y, which a panel keeps whose rows the one beside it names."""
-    look = {"colors": rcParams["grid.color"], "linewidths": rcParams["grid.linewidth"], "zorder": 0.5}
-    ax.yaxis.grid(visible=False)
-    ax.hlines(range(rows), 0, 1, transform=ax.get_yaxis_transform(), **look)
 
 
 def _ours(ax: Axes, place: int, row: pd.Series, look: Look) -> None:

@@ -128,6 +128,13 @@ def name_rows(ax: Axes, places: Iterable[float], names: Iterable[str]) -> None:
     ax.yaxis.set_major_formatter(FixedFormatter(list(names)))
 
 
+def row_lines(ax: Axes, rows: int) -> None:
+    """The grid's lines of y, which a panel keeps whose rows the one beside it names."""
+    look = {"colors": matplotlib.rcParams["grid.color"], "linewidths": matplotlib.rcParams["grid.linewidth"]}
+    ax.yaxis.grid(visible=False)
+    ax.hlines(range(rows), 0, 1, transform=ax.get_yaxis_transform(), zorder=0.5, **look)
+
+
 @contextmanager
 def house_style() -> Iterator[None]:
     """The settings of ``dgpbench.mplstyle`` while a figure is made and saved, and no window ever."""
