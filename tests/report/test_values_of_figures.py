@@ -96,7 +96,8 @@ def assert_heatmap(ax: Axes, matrix: np.ndarray, *, beside: Sequence[np.ndarray]
 def test_heatmaps_show_the_logarithm_of_the_covariance_of_each_method(drawn, results):
     for seed, method in enumerate(("mf", "star", "fc")):
         write_toy(results, method=method, dataset="concrete", posterior=stored(factor_of(seed)))
-    (figure,) = drawn("lindinger2020_fig1")
+    figure, beside = drawn("lindinger2020_fig1")
+    assert list(panels(beside)) == ["concrete, L = 3"]
     shown = panels(figure)
     assert list(shown) == [f"{method} L3, concrete, split 0" for method in ("MF", "STAR", "FC")]
     matrices = [factor_of(seed) @ factor_of(seed).T for seed in range(3)]
@@ -107,7 +108,7 @@ def test_heatmaps_show_the_logarithm_of_the_covariance_of_each_method(drawn, res
 def test_heatmaps_at_four_layers_show_covariance_and_then_precision(drawn, results):
     C = factor_of(7)
     write_toy(results, method="fc", num_layers=4, overrides={"method.width": 3}, posterior=stored(C))
-    (figure,) = drawn("lindinger2020_figs8", "method=fc", "method.num_layers=4", "dataset=boston")
+    figure, _ = drawn("lindinger2020_figs8", "method=fc", "method.num_layers=4", "dataset=boston")
     first, second = [ax for ax in figure.axes if ax.images]
     assert_heatmap(first, C @ C.T)
     precision = np.linalg.inv(C @ C.T)
@@ -117,7 +118,7 @@ def test_heatmaps_at_four_layers_show_covariance_and_then_precision(drawn, resul
 
 def test_a_heatmap_has_lines_between_gps_and_names_each_layer_at_its_middle(drawn, results):
     write_toy(results, method="fc", dataset="concrete", posterior=stored(factor_of(0)))
-    (figure,) = drawn("lindinger2020_fig1", "method=fc")
+    figure, _ = drawn("lindinger2020_fig1", "method=fc")
     (ax,) = panels(figure).values()
     across = sorted(line.get_ydata()[0] for line in ax.lines if line.get_ydata()[0] == line.get_ydata()[1])
     assert across == [1.5, 3.5]
