@@ -46,9 +46,11 @@ def precision(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
 
 
 def correlations(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """Root mean square correlation of whitened inducing outputs in each kind of block: columns block, correlation.
+    """Root mean square correlation of whitened inducing outputs by the kind of block (Lindinger et al. 2020, Sec. 3.2).
 
-    What a posterior takes as independent is left out; mf has blocks of one GP alone, star those, stripes and the arrow.
+    sqrt(mean S_ij^2 / (S_ii S_jj)) over i != j of: one GP; stripes, GPs of one position in two hidden layers; the
+    arrow, a hidden layer and the output layer; other GPs across hidden layers; other GPs within a layer. Columns block
+    (categories in this order) and correlation; a kind whose covariances are zero is left out.
     """
     S = covariance(arrays)
     deviations = np.sqrt(np.diag(S))
@@ -64,7 +66,7 @@ def correlations(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
         "within a layer": one_layer & ~one_gp,
     }
     found = {kind: float(np.sqrt(np.mean(R[where] ** 2))) for kind, where in kinds.items() if R[where].any()}
-    return pd.DataFrame({"block": found.keys(), "correlation": found.values()})
+    return pd.DataFrame({"block": pd.Categorical(list(found), list(kinds)), "correlation": list(found.values())})
 
 
 def samples(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:

@@ -93,11 +93,21 @@ def assert_heatmap(ax: Axes, matrix: np.ndarray, *, beside: Sequence[np.ndarray]
     assert image.origin == "upper"  # the first row is on top, as a matrix is written
 
 
+def assert_correlations(ax: Axes, S: np.ndarray) -> None:
+    """The marks of FC, whose two GPs of the first layer are independent here (``factor_of``)."""
+    R = np.abs(S) / np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    expected = {"one GP": [R[0, 1], R[2, 3], R[4, 5]], "arrow": R[:4, 4:]}
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(expected)
+    (line,) = [line for line in ax.lines if line.get_label() == "FC L3"]
+    rms = [np.sqrt(np.mean(np.square(values))) for values in expected.values()]
+    np.testing.assert_allclose(line.get_xydata(), np.column_stack([rms, range(2)]))
+
+
 def test_heatmaps_show_the_logarithm_of_the_covariance_of_each_method(drawn, results):
     for seed, method in enumerate(("mf", "star", "fc")):
         write_toy(results, method=method, dataset="concrete", posterior=stored(factor_of(seed)))
     figure, beside = drawn("lindinger2020_fig1")
-    assert list(panels(beside)) == ["concrete, L = 3"]
+    assert_correlations(panels(beside)["concrete, L = 3"], factor_of(2) @ factor_of(2).T)
     shown = panels(figure)
     assert list(shown) == [f"{method} L3, concrete, split 0" for method in ("MF", "STAR", "FC")]
     matrices = [factor_of(seed) @ factor_of(seed).T for seed in range(3)]

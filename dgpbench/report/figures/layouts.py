@@ -58,10 +58,9 @@ def block_correlations(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Correlations by the kind of block of the covariance: stripes, arrow and the rest, one panel for each data set."""
     panels = []
     for (num_layers, dataset), rows in runs.groupby(["num_layers", "dataset"], sort=False):
-        firsts = sorted((run for _, run in sources.first_of_each(rows)), key=lambda run: run["series"] != "fc")
         frames = [
             covariances.correlations(sources.posterior(run)).assign(method=run["series"], num_layers=num_layers)
-            for run in firsts  # fc first: it has every kind of block
+            for _, run in sources.first_of_each(rows)
         ]
         if len(frame := pd.concat(frames)):  # nothing is correlated before training
             panels.append(Panel(f"{dataset}, L = {num_layers}", posterior.block_correlations, frame, WIDE))

@@ -59,9 +59,10 @@ def block_correlations(frame: pd.DataFrame, ax: Axes) -> Axes:
 
     :param frame: columns method, num_layers, block, correlation, as ``covariances.correlations`` gives it
     """
-    kinds = list(dict.fromkeys(frame["block"]))
-    for name, look, rows in entries(frame):
-        ax.plot(rows["correlation"], rows["block"].map(kinds.index), label=name, markersize=5, **look.of_points())
+    blocks = frame["block"].cat.remove_unused_categories().cat
+    kinds = list(blocks.categories)
+    for name, look, rows in entries(frame.assign(place=blocks.codes)):
+        ax.plot(rows["correlation"], rows["place"], label=name, markersize=5, **look.of_points())
     name_rows(ax, range(len(kinds)), kinds)
     row_lines(ax, len(kinds))
     ax.set_ylim(len(kinds) - 0.5, -0.5)
