@@ -65,6 +65,16 @@ def test_a_budget_scales_the_schedule_of_a_protocol():
     assert resolve_overrides(["budget=laptop"]).training.max_iterations == published // 10
 
 
+@pytest.mark.parametrize(("dataset", "subset"), [("boston", 50), ("wine_red", 50), ("naval", 100)])
+def test_jains_subsets_are_smaller_on_small_data_sets_and_the_baselines_inducing_inputs_as_many_as_in_their_papers(
+    dataset, subset
+):
+    wanted = dict.fromkeys(("sod", "sod_random"), subset) | dict.fromkeys(("mf", "mf_fixed_z", "sgp", "sghmc"), 100)
+    for method, num_inducing in wanted.items():
+        run = resolve_overrides([f"method={method}", f"dataset={dataset}", "protocol=jain2021"])
+        assert run.method.num_inducing == num_inducing
+
+
 def test_the_command_line_wins_over_budget_protocol_and_method():
     run = resolve_overrides(["budget=smoke", "training.max_iterations=7", "method.num_inducing=9"])
     assert (run.training.max_iterations, run.method.num_inducing) == (7, 9)

@@ -146,18 +146,19 @@ def register_resolvers() -> None:
 
 
 def _published(key: str, default: Any, *, _root_: Any) -> Any:
-    """The budget's value for this method in this task, method, task, protocol or all; else the protocol's for this data
-    set, method, task or all; else the default.
+    """The budget's value for this method in this task, method, task, protocol or all; else the protocol's for this
+    method on this data set, data set, method, task or all; else the default.
     """
     budget, protocol, method = _root_.budget, _root_.protocol, _root_.method.name
-    task = _part(budget, "tasks", _root_.task.name)
+    task, dataset = _part(budget, "tasks", _root_.task.name), _root_.dataset.get("name")
     sources = (
         _part(task, "methods", method),
         _part(budget, "methods", method),
         task,
         _part(budget, "protocols", protocol.name),
         budget.settings,
-        _part(protocol, "datasets", _root_.dataset.get("name")),
+        _part(_part(protocol, "methods", method), "datasets", dataset),
+        _part(protocol, "datasets", dataset),
         _part(protocol, "methods", method),
         _part(protocol, "tasks", _root_.task.name),
         protocol.settings,
