@@ -12,7 +12,14 @@ from toys import spread_over, toy_points, toy_trace, write_toy
 from dgpbench.report.docs.results import item_names
 
 ROOT = Path(__file__).resolve().parents[2]
-STUDIES = ("laptop_study", "laptop_picture", "laptop_study_extrapolation", "laptop_study_others", "laptop_ablation")
+STUDIES = (
+    "laptop_study",
+    "laptop_picture",
+    "laptop_study_extrapolation",
+    "laptop_study_others",
+    "laptop_ablation",
+    "paper_ablation",
+)
 PAGES = {
     "README.md": ("front",),
     "docs/results.md": ("overview", "lindinger2020_table1", "lindinger2020_figs5", "lindinger2020_table2"),
@@ -76,7 +83,11 @@ def made(tmp_path_factory) -> Path:
         study(results, -2.40, "laptop", 10, overrides=longer)
         study(results, -2.66, "laptop", 11, overrides=longer)
         study(results, -0.88, "laptop", 10, dataset="energy", overrides={})
-        study(results, -2.00, "laptop", 12, overrides=longer)  # its split is not the study's
+        study(results, -2.00, "laptop", 12, overrides=longer)  # no run of the study's settings is on its split
+        kept = {"precision": "mixed", "training.early_stopping": False}
+        for tll, split in ((-2.58, 10), (-2.72, 12)):
+            study(results, tll, "paper", split, overrides=kept)
+        study(results, -2.70, "paper", 12)  # not a run of the study's own table, but of its settings
         assert door.command("results", "export", f"results_dir={results}") == 0
     shutil.rmtree(results / "runs")
     write_pages(folder)
@@ -394,6 +405,16 @@ def test_the_ablation_has_a_row_for_each_set_of_settings_beside_the_studys_own_r
             "mf L2": "+0.000 ± 0.050 (2)",  # +0.05 and -0.05
             "all": "+0.000 ± 0.050 (2)",
             "lowest": "-0.050, mf L2 on boston, split 11",
+        },
+    }
+
+
+def test_the_papers_budget_has_an_ablation_of_its_own_on_every_split_that_has_both_runs(made):
+    assert rows(part(made, "paper_ablation")) == {
+        "`training.early_stopping=false`": {
+            "mf L2": "-0.050 ± 0.030 (2)",  # -0.08 and -0.02
+            "all": "-0.050 ± 0.030 (2)",
+            "lowest": "-0.080, mf L2 on boston, split 10",
         },
     }
 

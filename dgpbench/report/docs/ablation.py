@@ -1,5 +1,6 @@
-"""docs/laptop.md: what a run at budget=laptop with other settings scores beside the study's own run of that cell."""
+"""docs/laptop.md: what a run with other settings scores beside the study's own run of that cell, at the same budget."""
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -14,15 +15,17 @@ from dgpbench.report.rendering import grid_text
 from dgpbench.report.tables import column_name
 
 NOTHING = "No run of this study with other settings has been made yet."
+SPLITS = tuple(map(str, range(10, 20)))  # that choices are made on; a study's own table has two of them
 
 
-def ablation(names: tuple[str, ...], frame: pd.DataFrame) -> str:
+def ablation(names: tuple[str, ...], budget: str, frame: pd.DataFrame) -> str:
     """A table for each study: a row for each set of settings, a column for each method."""
-    return "\n\n".join(filter(None, (_ablation(name, frame) for name in names))) or NOTHING
+    return "\n\n".join(filter(None, (_ablation(name, budget, frame) for name in names))) or NOTHING
 
 
-def _ablation(name: str, frame: pd.DataFrame) -> str:
-    item = load(name, ["budget=laptop"])
+def _ablation(name: str, budget: str, frame: pd.DataFrame) -> str:
+    item = load(name, [f"budget={budget}"])
+    item = replace(item, sweeps=tuple(replace(one, values={**one.values, "split": SPLITS}) for one in item.sweeps))
     own, digits = done_runs(item, frame), item.blocks[0].digits
     others = frame[(frame["budget"] == item.budget) & ~frame["key"].isin(own["key"])]
     both = pairs(others.assign(series=others["method"]), own, item.blocks[0].metric)

@@ -30,7 +30,7 @@ def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
         **studies,
         **{name: partial(own_table.text, name, frame) for name in own_table.TABLES},
         "dgpbench_uci_pictures": partial(own_table.pictures_text, frame),
-        "laptop_ablation": partial(ablation, STUDIES, frame),
+        **{f"{budget}_ablation": partial(ablation, STUDIES, budget, frame) for budget in laptop.BUDGETS},
         "laptop_picture": partial(laptop.picture_text, frame),
     }
 
