@@ -410,6 +410,7 @@ def test_the_ablation_has_a_row_for_each_set_of_settings_beside_the_studys_own_r
 
 
 def test_the_papers_budget_has_an_ablation_of_its_own_on_every_split_that_has_both_runs(made):
+    assert "**`laptop_study`, `budget=paper`, splits 10 and 12**" in part(made, "paper_ablation")
     assert rows(part(made, "paper_ablation")) == {
         "`training.early_stopping=false`": {
             "mf L2": "-0.050 ± 0.030 (2)",  # -0.08 and -0.02

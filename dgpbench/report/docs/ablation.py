@@ -44,7 +44,8 @@ def _ablation(name: str, budget: str, frame: pd.DataFrame) -> str:
     about = (
         "Mean difference to the study's own run ± standard error (pairs); above zero is better than the study's own."
     )
-    return "\n\n".join([f"**{item.title}**", grid, about, words.failure_text(both)])
+    title = f"**`{item.name}`, `budget={budget}`, {words.splits_in_words(both['split'])}**"
+    return "\n\n".join([title, grid, about, words.failure_text(both)])
 
 
 def _row(part: pd.DataFrame, columns: list[str], digits: int) -> dict[str, str]:
