@@ -75,6 +75,16 @@ def test_jains_subsets_are_smaller_on_small_data_sets_and_the_baselines_inducing
         assert run.method.num_inducing == num_inducing
 
 
+def test_a_budget_keeps_the_rows_that_a_protocol_has_for_a_method():
+    """lindinger2020 takes more rows a step at laptop, and aep as few as published; the thesis' epochs count its own."""
+    for protocol in ("lindinger2020", "hernandez2018"):
+        published, laptop = (
+            resolve_overrides([f"budget={budget}", "method=aep", f"protocol={protocol}", "method.num_layers=2"])
+            for budget in ("paper", "laptop")
+        )
+        assert laptop.training.batch_size == published.training.batch_size
+
+
 def test_the_command_line_wins_over_budget_protocol_and_method():
     run = resolve_overrides(["budget=smoke", "training.max_iterations=7", "method.num_inducing=9"])
     assert (run.training.max_iterations, run.method.num_inducing) == (7, 9)
