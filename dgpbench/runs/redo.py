@@ -6,10 +6,9 @@ may then differ by ``BOUND``. Seeds give STAR on boston a deviation of 0.03 nats
 rounding all columns to float32 moves the same runs by 0.0005 and 0.0008 nats (docs/laptop.md). The bound is three
 deviations between seeds, and a hundred times what rounding was seen to do.
 
-A chain of SGHMC has no optimum to come back to: rounded otherwise it is another chain. Nine of them (wine_red,
-extrapolation, L = 3) moved by a deviation of 0.08 nats from one generation of a processor to the next, and nine runs of
-mean field on the same splits by 0.0011 at most: the bound of chains is three of those deviations. Where a few rows make
-the score, as in energy's extrapolation, a sound chain may still pass it.
+A chain of SGHMC has no optimum to come back to: rounded otherwise it is another chain, and may pass the bound with
+nothing wrong. Of nine (wine_red, extrapolation, L = 3) two did from one generation of a processor to the next, by 0.12
+and 0.13 nats; nine runs of mean field on the same splits moved by 0.0011 at most.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,8 +23,9 @@ from dgpbench.runs.identity import Identity
 from dgpbench.runs.lines import Line
 from dgpbench.runs.resolve import Run, resolve_overrides
 
-# Nats; the share by which a score in units of y may move, as 0.1 nats is 10 % of a scale; and a share of rows.
-BOUND, BOUND_OF_CHAINS = 0.1, 0.25
+BOUND = (
+    0.1  # nats; the share by which a score in units of y may move, as 0.1 nats is 10 % of a scale; and a share of rows
+)
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,10 @@ def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:
         return Verdict(True, "the scores agree bit for bit")
     changes = list(_changes(record, new))
     why = ", ".join(changes) or "processor, versions, code and threads are the same"
-    bound = BOUND_OF_CHAINS if record["config"]["training"]["optimiser"] == "sghmc" else BOUND
-    beyond = [text for text, moved in moves if not changes or not moved <= bound]
+    beyond = [text for text, moved in moves if not changes or not moved <= BOUND]
     if beyond:
         return Verdict(False, f"the scores DIFFER: {', '.join(beyond)}; {why}")
-    return Verdict(True, f"the scores agree within {bound:g}, not to the bit; {why}")
+    return Verdict(True, f"the scores agree within {BOUND:g}, not to the bit; {why}")
 
 
 def commit_of(record: Mapping[str, Any]) -> str:
