@@ -27,6 +27,11 @@ def load(location: str) -> list[str]:
     return load_entry_point(location.removeprefix(prefix)) if location.startswith(prefix) else load_file(Path(location))
 
 
+def loaded() -> list[str]:
+    """Where the code of every loaded plug-in is, each place once: what another process gives to ``load``."""
+    return list(dict.fromkeys(location_of(name) for name in groups.added("method")))
+
+
 def load_file(path: Path) -> list[str]:
     """Run a Python file and register every ``Method`` that stands in it under a name.
 

@@ -24,6 +24,8 @@ from dgpbench import __version__
 from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Item, load
+from dgpbench.plugins.loading import load as load_plugin
+from dgpbench.plugins.loading import loaded
 from dgpbench.report import cells, sections
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import render
@@ -108,14 +110,16 @@ def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[secti
     asked = ((*each, f"f{number}-", results_dir) for number, each in enumerate(_asked(frame)))
     if workers < 2 or len(frame) < MANY:
         return [_section(frame, *each) for each in asked]
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_keep, initargs=(frame,)) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_keep, initargs=(frame, loaded())) as pool:
         started = [pool.submit(_section_of_kept, *each) for each in asked]  # the first while later items are read
         return [each.result() for each in started]
 
 
-def _keep(frame: pd.DataFrame) -> None:
-    """In a worker: the records, which are sent once and not with every item."""
+def _keep(frame: pd.DataFrame, plugins: list[str]) -> None:
+    """In a worker: the records, which are sent once and not with every item; and the plug-ins that items list."""
     global _kept
+    for location in plugins:
+        load_plugin(location)
     _kept = frame
     gc.freeze()  # the records live as long as the process: no collection need walk through them
 

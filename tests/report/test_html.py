@@ -12,6 +12,7 @@ from toys import toy_points, toy_trace, write_toy
 from dgpbench.cli import main
 from dgpbench.errors import Refused
 from dgpbench.experiments import items
+from dgpbench.plugins.loading import load_file
 from dgpbench.report.html import write_report
 
 EVIL = "<script>alert('x')</script>&\"$a$"
@@ -114,6 +115,10 @@ def test_a_complete_table_has_statistics(toy, results, tmp_path):
 
 
 def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp_path, monkeypatch):
+    """With a plug-in, which joins an item: the workers have to know it too."""
+    guest = tmp_path / "in_sections.py"
+    guest.write_text("from dgpbench.plugins import Method\nMETHOD = Method('in_sections', lambda *given: None)\n")
+    load_file(guest)
     for method, num_layers in (("sgp", 1), ("mf", 3), ("star", 3)):
         toy({"tll": -2.5, "rmse": 3.0, "nlpp": 2.5}, method=method, num_layers=num_layers, trace=toy_trace())
     alone = write_report(results, tmp_path / "alone.html").read_text()
