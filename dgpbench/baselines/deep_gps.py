@@ -10,6 +10,7 @@ from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import Seeds
 from dgpbench.plugins import GaussianMixture, Method, Settings, setting
+from dgpbench.system.torch_session import without_triton
 from dgpbench.training.log import TrainingLog
 
 ROWS_AT_ONCE = 4096
@@ -144,6 +145,7 @@ class GPyTorch:
 
 def fit_gpytorch(train: Regression, settings: GPyTorchSettings, seeds: Seeds, log: TrainingLog) -> GPyTorch:
     """The layers, the bound and the optimiser of GPyTorch's example of deep GPs for regression."""
+    without_triton()
     try:
         import gpytorch
         import torch

@@ -13,6 +13,7 @@ from dgpbench.benchmarks.cases import Cell
 from dgpbench.benchmarks.rates import PRODUCT, PRODUCTS, measured_rate, product_rate
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
+from dgpbench.system.torch_session import without_triton
 
 STEPS = 10  # of one block, as our own loop records them
 LEARNING_RATE = 0.005
@@ -87,6 +88,7 @@ def gpytorch(cell: Cell, data: Regression, turns: Callable) -> None:
     ``num_likelihood_samples`` paths are drawn from the first layer's output, and in training its strategy computes
     variances alone.
     """
+    without_triton()
     import gpytorch as library
     import torch
 

@@ -1,5 +1,6 @@
 """A method from outside: runs, records, tables, workers and refusals, through the command line."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -172,6 +173,17 @@ def test_a_baseline_whose_package_is_missing_is_refused_and_leaves_no_record(tmp
     assert door.command("run", "method=ngboost", *QUICK, *door.QUIET, f"results_dir={tmp_path}") == 2
     assert "pip install '.[ngboost]'" in capsys.readouterr().err
     assert not list(tmp_path.rglob("record.json"))
+
+
+def test_gpytorch_is_never_given_triton_which_ends_a_process_that_has_tensorflow(tmp_path, monkeypatch):
+    """Whether GPyTorch is installed or not."""
+    monkeypatch.setitem(sys.modules, "triton", None)  # put back after the test
+    monkeypatch.delitem(sys.modules, "triton")
+    (tmp_path / "triton.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    door.command("run", "method=gpytorch_dgp", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results")
+    with pytest.raises(ImportError, match="triton"):
+        importlib.import_module("triton")
 
 
 def test_no_record_and_no_configuration_names_code(tmp_path):
