@@ -10,7 +10,7 @@ class Refused(Exception):
 
 
 class Diverged(Exception):
-    """Training met a loss that is not a finite number."""
+    """Training met a loss that is not a finite number, or a chain left the posterior."""
 
 
 class TimedOut(Exception):

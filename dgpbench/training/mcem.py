@@ -14,6 +14,7 @@ from dgpbench.training.log import RECORD_EVERY, TrainingLog
 from dgpbench.training.minibatches import Minibatches
 from dgpbench.training.sghmc import MovingWindow, Sampler
 
+FAR = 1e4  # prior standard deviations of a whitened inducing output; chains that sample stay below some tens
 LogJoint = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -79,7 +80,7 @@ class Chain:
     ) -> float:
         """Some steps in one graph call; the mean of -U over them.
 
-        :raises Diverged: when it is not finite
+        :raises Diverged: when it is not finite, or the chain is where no posterior is
         """
         per_step = 2 if learn else 1  # minibatches: the sampler's and the optimiser's
         rows = self.batches.rows(per_step * first_step, per_step * num_steps).reshape(num_steps, per_step, -1)
@@ -94,6 +95,12 @@ class Chain:
         value = float(log.training(lambda: step(start, tf.constant(rows), weight)))
         if not math.isfinite(value):
             raise Diverged(f"the log joint became {value} by step {first_step + num_steps}")
+        distance = np.abs(self.sampler.position.numpy()).max()
+        if not distance < FAR:
+            raise Diverged(
+                f"the chain left the posterior by step {first_step + num_steps}: an inducing output is {distance:.1e} "
+                f"prior standard deviations from 0, beyond {FAR:.0e}"
+            )
         return value
 
     @property

@@ -278,3 +278,13 @@ def test_two_layers_predict_a_path_through_the_hidden_layer_for_each_sample():
             draws = ours[s, n * copies : (n + 1) * copies, 0]
             error = draws.std() / np.sqrt(copies)
             assert abs(draws.mean() - exact @ weights / weights.sum()) < 4.5 * error + 1e-9
+
+
+def test_a_chain_that_leaves_the_posterior_has_diverged_though_all_its_numbers_are_finite(tmp_path):
+    """Steps ten times too long: positions grow without bound, and such predictions are none."""
+    record = door.run(
+        tmp_path, "method=sghmc", "method.num_layers=1", "dataset=diabetes", "budget=smoke", "method.step_size=1",
+        "training.max_iterations=400", status="diverged",
+    ).record  # fmt: skip
+    assert "the chain left the posterior by step" in record["reason"]
+    assert not record.get("scores")
