@@ -115,16 +115,22 @@ def snapshot(folder: Path) -> dict[str, str]:
 # Our own table --------------------------------------------------------------------------------------------------------
 
 
+OWN = {
+    ("sgp", 1): {"boston": (-2.6, 1.5), "yacht": (-1.0, 0.5)},
+    ("star", 3): {"boston": (-2.4, 1.6), "yacht": (-0.5, 0.4)},
+    ("gradient_boosting_quantiles", 1): {"boston": (None, 1.2), "yacht": (None, 0.7)},
+    ("ngboost", 1): {"boston": (-2.3, 1.1), "yacht": (-0.4, 0.3)},
+}
+
+
 @pytest.fixture(scope="module")
 def own(tmp_path_factory) -> Path:
-    """Three methods on two data sets, one of which has quantiles alone; a fourth has four of the ten splits of one."""
-    folder = tmp_path_factory.mktemp("own")
-    scores = {
-        ("sgp", 1): {"boston": (-2.6, 1.5), "yacht": (-1.0, 0.5)},
-        ("star", 3): {"boston": (-2.4, 1.6), "yacht": (-0.5, 0.4)},
-        ("gradient_boosting_quantiles", 1): {"boston": (None, 1.2), "yacht": (None, 0.7)},
-        ("ngboost", 1): {"boston": (-2.3, 1.1), "yacht": (-0.4, 0.3)},
-    }
+    """Methods on two data sets, one of which has quantiles alone, and one four of the ten splits of boston."""
+    return own_pages(tmp_path_factory.mktemp("own"), OWN)
+
+
+def own_pages(folder: Path, scores: dict) -> Path:
+    """The pages of methods with these mean scores: (method, layers) -> data set -> (tll, crps)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda handle: None)
         for (method, num_layers), found in scores.items():
@@ -152,8 +158,23 @@ def test_our_own_table_has_a_row_for_each_method_with_its_mean_rank(own):
     }
     ranks = {name: row["mean rank"] for name, row in rows(f"|{crps}").items()}
     assert ranks == {"gradient_boosting_quantiles L1": "2.0", "ngboost L1": "", "sgp L1": "2.0", "star L3": "2.0"}
+    assert f"|{crps}".count("Mean ranks are over boston and yacht, among the methods that have a rank.") == 1
     assert "74 runs, 1.9 core-hours" in part(own, "dgpbench_uci")
     assert "Not run: bayesian_ridge L1, " in part(own, "dgpbench_uci")
+
+
+def test_ranks_of_our_own_table_are_of_all_methods_where_three_data_sets_have_them_all(tmp_path):
+    """ngboost has yacht, energy and concrete alone, and is the best on two of them."""
+    more = {
+        ("sgp", 1): {"energy": (-0.9, 0.5), "concrete": (-3.1, 2.0)},
+        ("star", 3): {"energy": (-0.5, 0.4), "concrete": (-3.2, 2.1)},
+        ("ngboost", 1): {"energy": (-0.4, 0.3), "concrete": (-3.3, 2.2)},
+    }
+    folder = own_pages(tmp_path, {key: OWN[key] | found for key, found in more.items()})
+    tll = part(folder, "dgpbench_uci").split("):\n\n|")[1]
+    ranks = {name: row["mean rank"] for name, row in rows(f"|{tll}").items()}
+    assert ranks == {"ngboost L1": "1.7", "sgp L1": "2.3", "star L3": "2.0"}
+    assert "Mean ranks are over energy, concrete and yacht, among" in tll
 
 
 def test_our_own_table_is_drawn_and_kept(own):

@@ -20,6 +20,7 @@ PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
 }
 NOTHING = "No run of this table has been made yet."
+BLOCKS = 3  # data sets, below which ranks say too little
 OUTSIDE = "-"  # a data set that the item does not ask of a method
 
 
@@ -36,8 +37,7 @@ def text(name: str, frame: pd.DataFrame) -> str:
             f"**{item.title}**, {budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}.",
             *blocks,
             f"A cell is the mean ± its standard error over splits, or done/wanted splits; '{cells.NONE}' where "
-            f"the predictions of a method have no such score, '{OUTSIDE}' where the table has no such runs. Ranks are "
-            "over the methods that have every cell.",
+            f"the predictions of a method have no such score, '{OUTSIDE}' where the table has no such runs.",
             words.cost_sentence(runs),
             words.failure_text(runs),
         ]
@@ -55,12 +55,14 @@ def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> 
     seen = shown[tried]
     datasets, methods = (list(dict.fromkeys(seen[key])) for key in ("dataset", "name"))
     wide = shown.pivot(index="name", columns="dataset", values="text").loc[methods, datasets].fillna(OUTSIDE)
-    ranks = _ranks(metric, seen, datasets)
+    ranks, over = _ranks(metric, seen, datasets)
     wide = wide.assign(**{"mean rank": [f"{ranks[name]:.1f}" if name in ranks else "" for name in methods]})
     left = [name for name in dict.fromkeys(names) if name not in methods]
     left += [name for name in dict.fromkeys(part["dataset"]) if name not in datasets]
     parts = [f"{metric} ({unit_of(metric)}):", grid_text(wide, "md", "method")]
-    return "\n\n".join(parts + ([f"Not run: {', '.join(left)}."] if left else []))
+    notes = [f"Mean ranks are over {words.joined(over)}, among the methods that have a rank."] if len(ranks) else []
+    notes += [f"Not run: {', '.join(left)}."] if left else []
+    return "\n\n".join([*parts, " ".join(notes)] if notes else parts)
 
 
 def _cell(row, digits: int) -> str:
@@ -69,14 +71,20 @@ def _cell(row, digits: int) -> str:
     return " ± ".join(filter(None, numbers_of(row, digits)))
 
 
-def _ranks(metric: str, part: pd.DataFrame, datasets: list[str]) -> "pd.Series":
-    """Mean rank over the data sets of each method that has every cell; empty where fewer than two have."""
+def _ranks(metric: str, part: pd.DataFrame, datasets: list[str]) -> tuple[pd.Series, list[str]]:
+    """Mean ranks and the data sets that they are over.
+
+    Of all methods that have a cell, over the data sets where each of them has one; where these are fewer than
+    ``BLOCKS``, of the methods that have every cell, over all data sets. Empty for fewer than two methods.
+    """
     complete = part[part["count"] == part["wanted"]]
     losses = complete.assign(loss=complete["mean"].map(loss_of(metric))).pivot(
         index="dataset", columns="name", values="loss"
     )
-    whole = losses.reindex(datasets).dropna(axis=1)
-    return statistics.mean_ranks(whole) if whole.shape[1] > 1 else pd.Series(dtype=float)
+    common = losses.reindex([name for name in datasets if name in losses.index]).dropna(axis=0)
+    whole = common if len(common) >= BLOCKS else losses.reindex(datasets).dropna(axis=1)
+    ranks = statistics.mean_ranks(whole) if whole.shape[1] > 1 else pd.Series(dtype=float)
+    return ranks, list(whole.index)
 
 
 def pictures_text(frame: pd.DataFrame) -> str:
