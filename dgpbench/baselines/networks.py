@@ -190,8 +190,5 @@ MC_DROPOUT = Method(
     title="Monte Carlo dropout",
     citation="Gal & Ghahramani (2016), Dropout as a Bayesian approximation: representing model uncertainty in deep "
     "learning, ICML",
-    budgets={
-        "laptop": {"epochs": 100, "rates": [0.005, 0.05], "num_samples": 500},
-        "smoke": {"epochs": 3, "rates": [0.05], "noises": [0.1, 0.4], "num_samples": 20},
-    },
+    budgets={"smoke": {"epochs": 3, "rates": [0.05], "noises": [0.1, 0.4], "num_samples": 20}},
 )

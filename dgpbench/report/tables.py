@@ -102,7 +102,7 @@ def about(item: Item, found: pd.DataFrame) -> list[str]:
         notes.append(f"{missing} of {len(found)} cells are incomplete: they show done/wanted splits, and no mean.")
     if none:
         notes.append(f"'{NONE}': runs are done, and their predictions have no such score, or are older than it.")
-    if failed := int(found["failed"].sum()):
+    if failed := int(found.drop_duplicates(["dataset", "method", "num_layers"])["failed"].sum()):  # not of each metric
         notes.append(f"{failed} run{'s' * (failed > 1)} failed, diverged or timed out, and no mean counts them.")
     if unknown := int(found["unknown"].sum()):
         notes.append(

@@ -65,6 +65,15 @@ def test_golden_markdown(boston):
     assert text(boston, TABLE1, "dataset=boston,energy", "method=sgp,mf,star") == GOLDEN
 
 
+def test_a_run_that_failed_is_counted_once_whatever_the_number_of_metrics(results):
+    who = {"method": "sgp", "num_layers": 1, "budget": "laptop"}
+    write_toy(results, {"tll": -2.5, "crps": 1.0, "rmse": 3.0}, split=0, **who)
+    write_toy(results, status="diverged", split=1, **who)
+    said = text(results, "dgpbench_uci", "dataset=boston", "method=sgp")
+    assert "- 1 run failed, diverged or timed out, and no mean counts them." in said
+    assert said.count("1/10") == 3
+
+
 def test_formats_say_the_same(boston):
     given = ("dataset=boston", "method=sgp,mf")
     assert r"\textbf{-2.43 (0.05)}" in text(boston, TABLE1, *given, form="tex")
