@@ -16,13 +16,14 @@ from toy_frames import FIGURES, points, toy_posterior
 from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
+from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments import items
-from dgpbench.report import calibration_study, covariances, step_times
+from dgpbench.report import calibration_study, cells, covariances, step_times
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import layouts, render
 from dgpbench.report.figures.panels import Panel, page
-from dgpbench.report.figures.style import house_style, label
+from dgpbench.report.figures.style import house_style, label, look
 
 pytestmark = pytest.mark.filterwarnings("error")
 UNIT = re.compile(r"\(.+\)")
@@ -106,12 +107,17 @@ def test_panels_side_by_side_that_list_the_same_methods_name_them_once_a_row():
 
 
 def test_colours_differ_between_the_methods_of_a_table():
-    from dgpbench.report.figures.style import look
-
     for methods in (["sgp", "sghmc", "mf", "star"], ["mf", "star", "fc", "fc_mc"], ["mf", "aep", "aepmcm"],
                     ["sod", "sod_random", "sghmc", "mf", "mf_fixed_z", "sgp"],
                     ["aepmcm_r10", "aepmcm_r20", "mf_r10", "mf_r20", "aep"]):  # fmt: skip
         assert len({look(method, 3).colour for method in methods}) == len(methods), methods
+
+
+@pytest.mark.parametrize("name", groups.names("experiment"))
+def test_no_two_columns_of_an_item_look_alike(name):
+    columns = list(dict.fromkeys(cells.wanted(items.load(name))[["series", "num_layers"]].itertuples(index=False)))
+    looks = {column: (look(*column).colour, look(*column).marker) for column in columns}
+    assert len(set(looks.values())) == len(columns), looks
 
 
 def test_a_dollar_in_a_name_is_no_mathematics():
