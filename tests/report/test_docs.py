@@ -10,6 +10,7 @@ import pytest
 from toys import spread_over, toy_points, toy_trace, write_toy
 
 from dgpbench.report.docs.results import item_names
+from dgpbench.report.figures import style
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = (
@@ -161,6 +162,13 @@ def test_our_own_table_has_a_row_for_each_method_with_its_mean_rank(own):
     assert f"|{crps}".count("Mean ranks are over boston and yacht, among the methods that have a rank.") == 1
     assert "74 runs, 1.9 core-hours" in part(own, "dgpbench_uci")
     assert "Not run: bayesian_ridge L1, " in part(own, "dgpbench_uci")
+
+
+def test_a_picture_in_other_colours_is_drawn_anew(own, monkeypatch, capsys):
+    monkeypatch.setitem(style.COLOURS, "star", "#123456")
+    capsys.readouterr()
+    assert door.command("docs", "--check", str(own)) == 1
+    assert "docs/images/dgpbench_uci_cost.png" in "".join(capsys.readouterr())
 
 
 def test_ranks_of_our_own_table_are_of_all_methods_where_three_data_sets_have_them_all(tmp_path):

@@ -1,4 +1,5 @@
-"""Committed pictures, drawn anew only when the numbers in them change: their bytes depend on matplotlib's build."""
+"""Committed pictures, drawn anew only when their numbers or the looks of their methods change: their bytes depend on
+matplotlib's build."""
 
 import hashlib
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from dgpbench.report.figures.panels import Panel, page
 from dgpbench.report.figures.render import save
+from dgpbench.report.figures.style import entries
 
 KEY = "Plotted"  # the PNG's own text with the digest of what is drawn
 
@@ -21,8 +23,10 @@ class Picture:
 
     @property
     def plotted(self) -> str:
-        """A digest of the title and of the numbers drawn, to six digits."""
+        """A digest of the title, of the numbers drawn, to six digits, and of the looks of the methods."""
         parts = [f"{panel.title}\n{panel.frame.to_csv(index=False, float_format='%.6g')}" for panel in self.panels]
+        named = [panel.frame for panel in self.panels if "method" in panel.frame]
+        parts += dict.fromkeys(f"{name}: {look}" for frame in named for name, look, _ in entries(frame))
         return hashlib.sha256("\n".join([self.title, *parts]).encode()).hexdigest()
 
 
