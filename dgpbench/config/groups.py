@@ -23,8 +23,13 @@ def folder() -> Path:
 
 def names(group: str) -> list[str]:
     """The names in one group, sorted; with those of the plug-ins that are loaded."""
-    files = {path.stem for path in (folder() / group).glob("*.yaml")}
-    return sorted(files | {name for kind, name in _added if kind == group})
+    return sorted(files(group).union(added(group)))
+
+
+@cache
+def files(group: str) -> frozenset[str]:
+    """The names in one group that conf/ has."""
+    return frozenset(path.stem for path in (folder() / group).glob("*.yaml"))
 
 
 def exists(group: str, name: str) -> bool:

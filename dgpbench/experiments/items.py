@@ -107,6 +107,13 @@ class Item:
         return replace(self, sweeps=tuple(sweeps))
 
 
+def column_name(series: str, num_layers: int) -> str:
+    """How a column is called: 'star L3'; a plug-in's method by its name alone, its settings say how deep it is."""
+    sides = series.split("_vs_")
+    deep = num_layers > 1 or not groups.files("method").isdisjoint(sides)
+    return " vs ".join(sides) + (f" L{num_layers}" if deep else "")
+
+
 def load(name: str, given: Sequence[str] = ()) -> Item:
     """An item of conf/experiment/, held to its budget and narrowed by overrides in Hydra's grammar.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dgpbench.experiments.items import Item
+from dgpbench.experiments.items import Item, column_name
 from dgpbench.experiments.wanted import Wanted, wanted
 from dgpbench.runs import archive, store
 from dgpbench.runs.resolve import Run
@@ -128,7 +128,7 @@ def matrix(runs: list[Planned]) -> str:
 
 
 def _column(planned: Planned) -> str:
-    return f"{planned.series} L{planned.run.method.num_layers}"
+    return column_name(planned.series, planned.run.method.num_layers)
 
 
 def _cell(runs: list[Planned]) -> str:

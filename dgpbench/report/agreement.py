@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dgpbench.experiments.items import Item
-from dgpbench.report.tables import cell_text, column_name
+from dgpbench.experiments.items import Item, column_name
+from dgpbench.report.tables import cell_text
 from dgpbench.report.verdicts import judgement
 
 

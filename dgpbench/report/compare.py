@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.errors import Refused
-from dgpbench.experiments.items import Block, Item, load
+from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.report import published
 from dgpbench.report.agreement import Comparison
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.cells import select, value_of
 from dgpbench.report.collect import collect
 from dgpbench.report.rendering import document, grid_text
-from dgpbench.report.tables import about, cell_text, column_name
+from dgpbench.report.tables import about, cell_text
 from dgpbench.report.verdicts import judgement
 
 KEYS = ["metric", "dataset", "method", "num_layers"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from dgpbench.errors import Refused
-from dgpbench.experiments.items import Item, load
+from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report.cells import cells
 from dgpbench.report.collect import collect
 
@@ -57,7 +57,7 @@ def _read(path: Path, item: Item) -> pd.DataFrame:
 
 
 def _line(row, tolerance: float) -> Line:
-    cell = f"{row.metric} {row.dataset} {row.method} L{row.num_layers}"
+    cell = f"{row.metric} {row.dataset} {column_name(row.method, row.num_layers)}"
     if row.count < row.wanted or row.count != row.count_stored:
         return Line(
             False, f"{cell}: {int(row.count)}/{int(row.wanted)} splits, and the reference has {int(row.count_stored)}"

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.config.canonical import canonical
-from dgpbench.experiments.items import Item
+from dgpbench.experiments.items import Item, column_name
 from dgpbench.predictions.metrics import METRICS
 from dgpbench.report import cells, comparisons, published, tables
 from dgpbench.report.agreement import Comparison
@@ -72,7 +72,7 @@ def score_grids(item: Item, given: list[str], frame: pd.DataFrame) -> list[Grid]
     grids = []
     for block, part, marked in made.blocks:
         texts = {
-            (row.dataset, tables.column_name(row.method, row.num_layers)):
+            (row.dataset, column_name(row.method, row.num_layers)):
             _score(row, block.digits, marked.get(key_of(row), ""), behind)
             for row in part.itertuples(index=False)
         }  # fmt: skip
@@ -112,7 +112,7 @@ def comparison_grid(made: Comparison, frame: pd.DataFrame) -> Grid:
     for row in begun.itertuples(index=False):
         shown = digits[row.metric]
         rows.append((
-            name(row.dataset), name(tables.column_name(row.method, row.num_layers)), name(row.metric),
+            name(row.dataset), name(column_name(row.method, row.num_layers)), name(row.metric),
             _score(row, shown, "", behind), Cell(row.published_text, row.published, numeric=True),
             number(row.difference, shown), number(row.in_errors, 1), name(row.verdict),
         ))  # fmt: skip

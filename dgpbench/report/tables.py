@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dgpbench.errors import Refused
-from dgpbench.experiments.items import Block, Item, load
+from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.predictions.metrics import METRICS
 from dgpbench.report.cells import NONE, has_none, incomplete_text
 from dgpbench.report.cells import cells as make_cells
@@ -128,11 +128,6 @@ def numbers_of(row, digits: int) -> tuple[str, str]:
     if row.metric in METRICS and METRICS[row.metric].unit == "units of y":  # a unit may be of any size
         digits = decimals(row.mean, digits)
     return f"{row.mean:.{digits}f}", "" if pd.isna(row.stderr) else f"{row.stderr:.{digits}f}"
-
-
-def column_name(method: str, num_layers: int) -> str:
-    """How a column is called: star L3."""
-    return f"{method.replace('_vs_', ' vs ')} L{num_layers}"
 
 
 def grid(block: Block, part: pd.DataFrame, marked: Marks, decorate: dict[str, str]) -> pd.DataFrame:

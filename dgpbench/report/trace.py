@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dgpbench.errors import Refused
-from dgpbench.experiments.items import Block, load
+from dgpbench.experiments.items import Block, column_name, load
 from dgpbench.report import cells, tables
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
@@ -40,7 +40,7 @@ def trace(name: str, given: list[str]) -> Iterator[str]:
 
 def _columns(runs: pd.DataFrame) -> Iterator[str]:
     for (dataset, series, num_layers), rows in runs.groupby(cells.KEYS, sort=False):
-        yield f"{dataset}, {tables.column_name(series, num_layers)}: {len(rows)} run{'s' * (len(rows) > 1)}"
+        yield f"{dataset}, {column_name(series, num_layers)}: {len(rows)} run{'s' * (len(rows) > 1)}"
         for row in rows.itertuples():
             yield from _run(row, f"split {row.split}, {row.status}")
 
@@ -49,7 +49,7 @@ def _cell(block: Block, cell: Any, runs: pd.DataFrame) -> Iterator[str]:
     """A number and the runs behind it; of a direct comparison both sides of each split."""
     count = f"{int(cell.count)} of {int(cell.wanted)} splits"
     text = tables.cell_text(cell, block.digits)
-    yield f"{block.metric} of {cell.dataset}, {tables.column_name(cell.method, cell.num_layers)}: {text}, {count}"
+    yield f"{block.metric} of {cell.dataset}, {column_name(cell.method, cell.num_layers)}: {text}, {count}"
     own = runs[(runs["dataset"] == cell.dataset) & (runs["num_layers"] == cell.num_layers)]
     if block.pairs:
         yield from _comparisons(block, cell.method, own)

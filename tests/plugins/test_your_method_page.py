@@ -31,7 +31,7 @@ def test_the_file_and_the_commands_of_the_page_work(tmp_path, monkeypatch, capsy
     assert plain["tll"].mean() > -2.7  # on boston, whose exact GP has -2.4
     heads, row = ([each.strip() for each in line.split("|")] for line in _table_of(printed, "tll"))
     shown = dict(zip(heads, row, strict=True))
-    assert shown["rff_ridge L1"] == f"{plain['tll'].mean():.2f} ({plain['tll'].sem():.2f})"
+    assert shown["rff_ridge"] == f"{plain['tll'].mean():.2f} ({plain['tll'].sem():.2f})"
     assert shown["star L3"] == "0/10"
     assert door.command("run", "method=my_ridge", "--plugin", "my_ridge.py", *door.QUIET) == 0
 

@@ -6,13 +6,12 @@ from typing import Any
 import pandas as pd
 
 from dgpbench.config.canonical import canonical
-from dgpbench.experiments.items import load
+from dgpbench.experiments.items import column_name, load
 from dgpbench.report import cells
 from dgpbench.report.docs import words
 from dgpbench.report.docs.pairs import mean_text, pairs
 from dgpbench.report.figures.render import done_runs
 from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import column_name
 
 NOTHING = "No run of this study with other settings has been made yet."
 SPLITS = tuple(map(str, range(10, 20)))  # that choices are made on; a study's own table has two of them

@@ -4,6 +4,7 @@ from pathlib import PurePosixPath
 
 import pandas as pd
 
+from dgpbench.experiments.items import column_name
 from dgpbench.report import statistics
 from dgpbench.report.agreement import Comparison
 from dgpbench.report.cells import incomplete_text
@@ -12,7 +13,7 @@ from dgpbench.report.docs.pictures import Picture
 from dgpbench.report.figures.layouts import LAYOUTS
 from dgpbench.report.figures.render import done_runs, num_runs
 from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import column_name, loss_of, numbers_of
+from dgpbench.report.tables import loss_of, numbers_of
 from dgpbench.report.verdicts import MARKS, judgement
 
 ITEM = "lindinger2020_table1"

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pandas as pd
 
-from dgpbench.experiments.items import Item, load
+from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report import cells
 from dgpbench.report.docs import words
 from dgpbench.report.docs.pairs import mean_text, pairs
@@ -16,7 +16,7 @@ from dgpbench.report.figures.panels import Panel
 from dgpbench.report.figures.render import done_runs, num_runs
 from dgpbench.report.figures.scores import score_of_two_budgets
 from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import column_name, unit_of
+from dgpbench.report.tables import unit_of
 
 STUDY, EXTRAPOLATION, OTHERS = "laptop_study", "laptop_study_extrapolation", "laptop_study_others"
 PICTURE = PurePosixPath("docs/images/laptop.png")

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pandas as pd
 
-from dgpbench.experiments.items import Item, load
+from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report import cells, statistics
 from dgpbench.report.docs import words
 from dgpbench.report.docs.pictures import Picture
@@ -12,7 +12,7 @@ from dgpbench.report.docs.results import budget_in_words, splits_of
 from dgpbench.report.figures.layouts import LAYOUTS
 from dgpbench.report.figures.render import done_runs
 from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import column_name, loss_of, numbers_of, unit_of
+from dgpbench.report.tables import loss_of, numbers_of, unit_of
 
 TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation")
 PICTURES = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from dgpbench.config import groups
-from dgpbench.experiments.items import Block, Item, load
+from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.report import cells, published
 from dgpbench.report.agreement import Comparison
 from dgpbench.report.cells import incomplete_text
@@ -13,7 +13,7 @@ from dgpbench.report.compare import comparison, split_grid
 from dgpbench.report.docs import words
 from dgpbench.report.published import Published
 from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import column_name, numbers_of, unit_of
+from dgpbench.report.tables import numbers_of, unit_of
 from dgpbench.report.verdicts import MARKS, judgement
 from dgpbench.runs import store
 

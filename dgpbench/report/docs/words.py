@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from dgpbench.experiments.items import column_name
 from dgpbench.report.cells import KEYS
-from dgpbench.report.tables import column_name
 from dgpbench.runs import store
 from dgpbench.runs.redo import commit_of
 

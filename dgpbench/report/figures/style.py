@@ -14,6 +14,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
+from dgpbench.experiments.items import column_name
+
 COLOURS = {
     "star": "#D55E00",
     "mf": "#0072B2",
@@ -84,9 +86,10 @@ def label(method: str, num_layers: int) -> str:
     """'STAR L3': how legends and axes name a method at a depth; mathematical signs in a name stay as they are."""
     if "_vs_" in method:
         first, second = (label(side, num_layers) for side in method.split("_vs_"))
-        return f"{first.rpartition(' ')[0]} vs {second}"
+        return f"{first.removesuffix(f' L{num_layers}')} vs {second}"
     names = {"fully_factorised": "factorised", "mf_fixed_z": "MF fixed Z", "fc_mc": "FC-MC"}
-    return f"{names.get(method, plain(method).upper().replace('_', ' '))} L{int(num_layers)}"
+    shown = names.get(method, plain(method).upper().replace("_", " "))
+    return shown + column_name(method, int(num_layers)).removeprefix(method)
 
 
 def plain(text: str) -> str:
