@@ -86,7 +86,7 @@ def label(method: str, num_layers: int) -> str:
     """'STAR L3': how legends and axes name a method at a depth; mathematical signs in a name stay as they are."""
     if "_vs_" in method:
         first, second = (label(side, num_layers) for side in method.split("_vs_"))
-        return f"{first.removesuffix(f' L{num_layers}')} vs {second}"
+        return f"{first.removesuffix(f' L{int(num_layers)}')} vs {second}"
     names = {"fully_factorised": "factorised", "mf_fixed_z": "MF fixed Z", "fc_mc": "FC-MC"}
     shown = names.get(method, plain(method).upper().replace("_", " "))
     return shown + column_name(method, int(num_layers)).removeprefix(method)
