@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from dgpbench.datasets.scaling import Regression
-from dgpbench.errors import Refused
 from dgpbench.methods.contract import Seeds
 from dgpbench.plugins import Gaussian, GaussianMixture, Method, Quantiles, Settings, setting
 from dgpbench.training.log import TrainingLog
@@ -81,11 +80,8 @@ class NGBoosted:
 
 def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, log: TrainingLog) -> NGBoosted:
     """Stages chosen on a fifth of the training rows, then a fit of that many stages to all of them."""
-    try:
-        from ngboost import NGBRegressor
-        from ngboost.distns import Normal
-    except ImportError as problem:
-        raise Refused(f"method=ngboost needs NGBoost ({problem}): in a checkout, pip install '.[ngboost]'") from None
+    from ngboost import NGBRegressor
+    from ngboost.distns import Normal
     from sklearn.tree import DecisionTreeRegressor
 
     del log
@@ -107,6 +103,7 @@ NGBOOST = Method(
     fit_ngboost,
     NGBoostSettings,
     title="Natural gradient boosting of a Gaussian (NGBoost)",
+    packages={"ngboost": "in a checkout, pip install '.[ngboost]'"},
     citation="Duan et al. (2020), NGBoost: natural gradient boosting for probabilistic prediction, ICML",
     budgets={"smoke": {"max_stages": 50, "learning_rate": 0.1}},
 )

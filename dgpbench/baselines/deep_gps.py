@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from dgpbench.datasets.scaling import Regression
-from dgpbench.errors import Refused
 from dgpbench.methods.contract import Seeds
 from dgpbench.plugins import GaussianMixture, Method, Settings, setting
 from dgpbench.system.torch_session import without_triton
 from dgpbench.training.log import TrainingLog
 
 ROWS_AT_ONCE = 4096
+PEERS = "in a checkout, pip install '.[peers]'"
 BUDGETS = {
     "laptop": {"max_iterations": 2000},
     "smoke": {"max_iterations": 20, "num_inducing": 10, "num_samples": 5},
@@ -80,13 +80,10 @@ class GPflux:
 
 def fit_gpflux(train: Regression, settings: DeepGPSettings, seeds: Seeds, log: TrainingLog) -> GPflux:
     """``build_constant_input_dim_deep_gp``, the architecture of GPflux's introduction, by Adam."""
-    try:
-        from gpflux.architectures import Config, build_constant_input_dim_deep_gp
-        from gpflux.models import DeepGP
-    except ImportError as problem:
-        raise Refused(f"method=gpflux_dgp needs GPflux ({problem}): in a checkout, pip install '.[peers]'") from None
     import tensorflow as tf
     from gpflow.keras import tf_keras
+    from gpflux.architectures import Config, build_constant_input_dim_deep_gp
+    from gpflux.models import DeepGP
 
     del log
     tf.keras.utils.set_random_seed(seeds.initial % 2**32)
@@ -114,6 +111,7 @@ GPFLUX_DGP = Method(
     fit_gpflux,
     DeepGPSettings,
     title="Doubly stochastic variational inference as GPflux has it",
+    packages={"gpflux": PEERS},
     citation="Dutordoir et al. (2021), GPflux: a library for deep Gaussian processes, arXiv:2104.05674",
     budgets=BUDGETS,
 )
@@ -146,13 +144,8 @@ class GPyTorch:
 def fit_gpytorch(train: Regression, settings: GPyTorchSettings, seeds: Seeds, log: TrainingLog) -> GPyTorch:
     """The layers, the bound and the optimiser of GPyTorch's example of deep GPs for regression."""
     without_triton()
-    try:
-        import gpytorch
-        import torch
-    except ImportError as problem:
-        raise Refused(
-            f"method=gpytorch_dgp needs GPyTorch ({problem}): in a checkout, pip install '.[peers]'"
-        ) from None
+    import gpytorch
+    import torch
     from gpytorch.mlls import DeepApproximateMLL, VariationalELBO
 
     del log
@@ -218,6 +211,7 @@ GPYTORCH_DGP = Method(
     fit_gpytorch,
     GPyTorchSettings,
     title="Doubly stochastic variational inference as GPyTorch has it",
+    packages={"gpytorch": PEERS},
     citation="Gardner et al. (2018), GPyTorch: blackbox matrix-matrix Gaussian process inference with GPU "
     "acceleration, NeurIPS",
     budgets=BUDGETS,

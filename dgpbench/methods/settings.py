@@ -50,6 +50,10 @@ class MethodSettings(ABC):
         """For another attempt at a fit that diverged; None where a family has no jitter to raise."""
         return None
 
+    def check_installed(self) -> None:
+        """Refuse a method whose packages are not here."""
+        return
+
     def check_rows(self, num_rows: int) -> None:
         """Refuse fewer, or more, training rows than the method takes."""
         del num_rows

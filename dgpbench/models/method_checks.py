@@ -68,7 +68,9 @@ def check(run: Run) -> Iterator[tuple[str, str | None]]:
     """Each demand with None, or what was seen in its place.
 
     :param run: a method with its settings; what it says of data plays no part
+    :raises Refused: where a package that it needs is not installed
     """
+    run.method.check_installed()
     trial = Trial(replace(run, init_from=None))
     for each in CHECKS:
         try:

@@ -9,6 +9,7 @@ train has standardised X [N, D] and Y [N, 1]; a predictive is a ``Gaussian``, ``
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,18 @@ from dgpbench.training.settings import TrainingSettings
 
 PREDICTIVES = (GaussianMixture, Quantiles, Samples)
 _sources: dict[str, "Source"] = {}
+_packages: dict[str, Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True)
 class Settings(MethodSettings):
     """The settings of a plug-in's method: derive a frozen dataclass of ``setting(help, default=...)`` fields."""
+
+    def check_installed(self) -> None:
+        """Refuse a method that names packages (``Method(packages=...)``) of which one is not here."""
+        for package, how in _packages[self.name].items():
+            if find_spec(package) is None:
+                raise Refused(f"method={self.name} needs the package {package}, which is not installed: {how}")
 
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
         """Nothing is known of it."""
@@ -55,6 +63,8 @@ class Method:
     :param settings: a frozen dataclass derived from ``Settings``, every field with a default
     :param citation: as a reader should cite it
     :param budgets: budget -> values of settings at that budget
+    :param packages: the packages that ``fit`` imports and may lack, by the names they are imported by, each with what
+        installs it; a run is refused before it starts where one is missing
     :param restore: ``restore(settings, arrays) -> predictor``, from what ``predictor.parameters()`` gave; None where
         fitted models cannot be saved
     """
@@ -65,6 +75,7 @@ class Method:
     title: str = ""
     citation: str = ""
     budgets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
     restore: Callable[[Any, Mapping[str, np.ndarray]], Any] | None = None
 
 
@@ -96,7 +107,7 @@ def register(method: Method, source: Source) -> None:
     if known is not None or method.name in groups.names("method"):
         raise Refused(f"there is a method named {method.name} already; give the plug-in's another name")
     defaults, family = _defaults(method), f"plug-in {method.name}"
-    _sources[method.name] = source
+    _sources[method.name], _packages[method.name] = source, method.packages
     facts: dict[str, Any] = {
         "name": method.name,
         "title": method.title or method.name,

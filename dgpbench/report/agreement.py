@@ -17,11 +17,13 @@ class Comparison:
     :param cells: one row for each published number of the narrowed item
     :param splits: one row for each split whose number is published by itself and that we have redone: metric, dataset,
         method, num_layers, split, value, published
+    :param records: which records they are made of and what is missing, in sentences
     """
 
     item: Item
     cells: pd.DataFrame
     splits: pd.DataFrame | None = None
+    records: tuple[str, ...] = ()
 
     def shares(self) -> list["Share"]:
         """One share for each metric."""

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dgpbench.config import groups
 from dgpbench.config.canonical import canonical
-from dgpbench.experiments.items import Block, Item, Sweep
+from dgpbench.errors import Refused
+from dgpbench.experiments.items import Block, Item, Sweep, load
 from dgpbench.experiments.wanted import wanted as wanted_runs
 from dgpbench.predictions import metrics
 from dgpbench.runs import compact as compacting
@@ -123,6 +125,23 @@ def _cells_of(block: Block, expected: pd.DataFrame, chosen: pd.DataFrame) -> pd.
     merged[counts] = merged[counts].astype(float).fillna(0).astype(int)
     merged["stderr"] = merged.pop("deviation") / np.sqrt(merged["count"].where(merged["count"] > 1))
     return merged.assign(metric=block.metric).rename(columns={"series": "method"})
+
+
+def done_elsewhere(item: Item, frame: pd.DataFrame) -> str | None:
+    """The other budgets at which more of an item's runs are done than at its own, in words; None without one."""
+    narrowed = [text for text in item.narrowed if not text.startswith("budget=")]
+    done = {item.budget: _num_done(item, frame)}
+    for budget in groups.names("budget"):
+        try:
+            done.setdefault(budget, _num_done(load(item.name, [*narrowed, f"budget={budget}"]), frame))
+        except Refused:  # a budget of fewer splits may have none of those that are asked for
+            continue
+    more = [f"{count} at budget={budget}" for budget, count in done.items() if count > done[item.budget]]
+    return f"more of its runs are done at other budgets: {', '.join(more)}" if more else None
+
+
+def _num_done(item: Item, frame: pd.DataFrame) -> int:
+    return int((select(item, frame)["status"] == "done").sum())
 
 
 def incomplete_text(row) -> str:

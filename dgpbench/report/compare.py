@@ -26,7 +26,8 @@ def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -
     if not published.of_item(name):
         raise Refused(f"{name} has no published numbers to compare with; the tables have, such as lindinger2020_table1")
     frame = collect(item.results_dir) if frame is None else frame
-    return Comparison(item, judge(with_published(make_cells(item, frame), name)), _each_split(item, frame))
+    cells = judge(with_published(make_cells(item, frame), name))
+    return Comparison(item, cells, _each_split(item, frame), tuple(about(item, cells, frame)))
 
 
 def _each_split(item: Item, frame: pd.DataFrame) -> pd.DataFrame | None:
@@ -121,7 +122,7 @@ def _notes(made: Comparison) -> list[str]:
         notes.append("Split by split: mean difference ± its standard error, and the correlation over splits.")
     if made.item.budget != "paper":
         notes.append(f"Ours is budget={made.item.budget}; the published runs are of budget=paper.")
-    return notes + about(made.item, made.cells)
+    return [*notes, *made.records]
 
 
 def _csv(made: Comparison) -> str:

@@ -1,7 +1,7 @@
 """Which cells of a table are bold or in italics: the papers' own rules, each with its sentence for under the table.
 
 A rule takes the complete cells of one block and, where it has one, the same cells of the other scenario; it returns the
-mark of each cell by (data set, method, layers). An incomplete cell has no mark, and a row that lacks one is not ranked.
+mark of each cell by (data set, method, layers). An incomplete cell has no mark, and its data set is not ranked.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def _clearly_better_than_sgp(cells: pd.DataFrame) -> set[Key]:
     return {key_of(cell) for cell in done[done["loss"] + done["stderr"] < bound].itertuples()}
 
 
-@rule("Bold: the best mean of the row, where the row is complete.")
+@rule("Bold: the best mean on each data set, where every method has one.")
 def best_mean(cells: pd.DataFrame) -> Marks:
     """Jain et al. (2021), Table 1."""
     found: Marks = {}
@@ -108,7 +108,9 @@ def best_mean(cells: pd.DataFrame) -> Marks:
     return found
 
 
-@rule("Bold: significantly better, that is, standard errors that overlap with no other of a complete row.")
+@rule(
+    "Bold: significantly better, that is, a standard error that overlaps with no other, where every method has a mean."
+)
 def clearly_best(cells: pd.DataFrame) -> Marks:
     """Lindinger et al. (2020), Table S5."""
     found: Marks = {}

@@ -71,18 +71,13 @@ def score_grids(item: Item, given: list[str], frame: pd.DataFrame) -> list[Grid]
     behind = groups_behind(cells.select(item, frame))
     grids = []
     for block, part, marked in made.blocks:
-        texts = {
-            (row.dataset, column_name(row.method, row.num_layers)):
-            _score(row, block.digits, marked.get(key_of(row), ""), behind)
-            for row in part.itertuples(index=False)
-        }  # fmt: skip
-        columns = tuple(dict.fromkeys(column for _, column in texts))
-        rows = [
-            (name(dataset), *(texts.get((dataset, column), Cell("")) for column in columns))
-            for dataset in dict.fromkeys(dataset for dataset, _ in texts)
+        scores = [
+            _score(row, block.digits, marked.get(key_of(row), ""), behind) for row in part.itertuples(index=False)
         ]
+        wide = tables.upright(part, scores, Cell(""))
+        rows = tuple((name(label), *line) for label, line in zip(wide.index, wide.to_numpy(), strict=True))
         notes = made.notes if block is made.blocks[-1][0] else ()
-        grids.append(Grid(block.metric, ("data set", *columns), tuple(rows), notes))
+        grids.append(Grid(block.metric, (str(wide.index.name), *wide.columns), rows, notes))
     return grids
 
 

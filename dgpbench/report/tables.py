@@ -1,4 +1,4 @@
-"""A published table from records: data sets as rows, methods as columns, mean (standard error) over splits.
+"""A published table from records: data sets by methods, the longer list as rows, mean (standard error) over splits.
 
 A cell that lacks splits says how many it has, as in 7/10, and is neither marked nor ranked; what is under the table
 says what the numbers are, which rule marks them and what is missing.
@@ -12,7 +12,7 @@ import pandas as pd
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.predictions.metrics import METRICS
-from dgpbench.report.cells import NONE, has_none, incomplete_text
+from dgpbench.report.cells import NONE, done_elsewhere, has_none, incomplete_text
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect
 from dgpbench.report.marks import RULES, Marks, key_of, marks
@@ -52,7 +52,7 @@ def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric
     frame = collect(item.results_dir) if frame is None else frame
     found = make_cells(item, frame)
     parts = tuple((block, part, _marks_of(item, block, part, frame)) for block, part in _by_block(item, found))
-    return Table(item, found, parts, tuple(_notes(item, found)))
+    return Table(item, found, parts, tuple(_notes(item, found, frame)))
 
 
 def _by_block(item: Item, found: pd.DataFrame) -> list[tuple[Block, pd.DataFrame]]:
@@ -84,15 +84,15 @@ def unit_of(metric: str) -> str:
 # Words under the table ------------------------------------------------------------------------------------------------
 
 
-def _notes(item: Item, found: pd.DataFrame) -> list[str]:
+def _notes(item: Item, found: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
     notes = ["Mean (standard error) over splits."]
     notes += [f"{block.metric}: {unit_of(block.metric)}." for block in item.blocks]
     notes += dict.fromkeys(RULES[block.best].sentence for block in item.blocks if block.best)
-    return notes + about(item, found)
+    return notes + about(item, found, frame)
 
 
-def about(item: Item, found: pd.DataFrame) -> list[str]:
-    """Which records the cells are made of, and what is missing."""
+def about(item: Item, found: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
+    """Which records the cells are made of, and what is missing; ``frame`` has all records."""
     notes = [f"Records: protocol {item.protocol}, budget {item.budget}."]
     if item.narrowed:
         notes.append(f"Narrowed by {' '.join(item.narrowed)}.")
@@ -100,6 +100,8 @@ def about(item: Item, found: pd.DataFrame) -> list[str]:
     missing = int((found["count"] < found["wanted"]).sum()) - none
     if missing:
         notes.append(f"{missing} of {len(found)} cells are incomplete: they show done/wanted splits, and no mean.")
+    if missing and (elsewhere := done_elsewhere(item, frame)):
+        notes.append(f"{elsewhere[0].upper()}{elsewhere[1:]}.")
     if none:
         notes.append(f"'{NONE}': runs are done, and their predictions have no such score, or are older than it.")
     if failed := int(found.drop_duplicates(["dataset", "method", "num_layers"])["failed"].sum()):  # not of each metric
@@ -131,15 +133,26 @@ def numbers_of(row, digits: int) -> tuple[str, str]:
 
 
 def grid(block: Block, part: pd.DataFrame, marked: Marks, decorate: dict[str, str]) -> pd.DataFrame:
-    """The texts of one block, data sets by columns; ``decorate`` maps '', bold, ... to patterns with {}."""
+    """The texts of one block; ``decorate`` maps '', bold, ... to patterns with {}."""
     texts = [
         decorate[marked.get(key_of(row), "")].format(cell_text(row, block.digits))
         for row in part.itertuples(index=False)
     ]
-    columns = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
-    tidy = pd.DataFrame({"dataset": part["dataset"].to_numpy(), "column": columns, "text": texts})
-    wide = tidy.pivot(index="dataset", columns="column", values="text")
-    return wide.loc[list(dict.fromkeys(tidy["dataset"])), list(dict.fromkeys(tidy["column"]))].fillna("")
+    return upright(part, texts, "")
+
+
+def upright(part: pd.DataFrame, entries: list, nothing: object) -> pd.DataFrame:
+    """One entry for each row of ``part``, data sets by methods; the longer of the two lists runs down the page.
+
+    :param nothing: what stands where a method has no cell of a data set
+    """
+    methods = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
+    labels = {"method": methods, "data set": list(part["dataset"])}
+    across, down = sorted(labels, key=lambda side: len(set(labels[side])))
+    found = dict(zip(zip(labels[down], labels[across], strict=True), entries, strict=True))
+    columns = list(dict.fromkeys(labels[across]))
+    lines = {label: [found.get((label, column), nothing) for column in columns] for label in labels[down]}
+    return pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis(down)
 
 
 def render(made: Table, form: str) -> str:
@@ -148,7 +161,8 @@ def render(made: Table, form: str) -> str:
         return _csv(made)
     parts = []
     for block, part, marked in made.blocks:
-        parts.append((block.metric, grid_text(grid(block, part, marked, DECORATIONS[form]), form, "dataset")))
+        texts = grid(block, part, marked, DECORATIONS[form])
+        parts.append((block.metric, grid_text(texts, form, str(texts.index.name))))
     return document(made.item.title, parts, list(made.notes), form)
 
 

@@ -56,9 +56,10 @@ def prepare(run: Run, table: Table) -> Problem:
 
 
 def check_sizes(run: Run, num_rows: int, num_features: int, num_test_rows: int) -> None:
-    """Whether the method can be fitted to so many training rows, and whether that fits in memory.
+    """Whether the method can be fitted here to so many training rows, and whether that fits in memory.
 
     :raises Refused: with what would work
     """
+    run.method.check_installed()
     run.method.check_rows(num_rows)
     memory.check(run, num_rows, num_features, num_test_rows)

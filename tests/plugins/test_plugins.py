@@ -50,6 +50,20 @@ def test_a_changed_file_is_another_method_and_its_record_is_not_taken_for_this_o
     assert "made with other settings" in changed.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "validate", "check-method"])
+def test_a_method_whose_package_is_not_installed_is_refused_before_it_runs(tmp_path, capsys, command):
+    name = f"lacking_{command.replace('-', '_')}"
+    path = plugin(tmp_path, name)
+    path.write_text(path.read_text().replace("fit, Ridge)", "fit, Ridge, packages={'no_such': 'pip install such'})"))
+    words = [name] if command == "check-method" else [f"method={name}", *QUICK, f"results_dir={tmp_path}/results"]
+    assert door.command(command, *words, f"--plugin={path}") == 2
+    assert (
+        capsys.readouterr().err.splitlines()[-1]
+        == f"dgpbench: method={name} needs the package no_such, which is not installed: pip install such"
+    )
+    assert not list(tmp_path.rglob("record.json"))
+
+
 def test_settings_are_checked_as_all_settings_are(tmp_path, capsys):
     path = plugin(tmp_path, "checked")
     assert door.command("run", "method=checked", f"--plugin={path}", "method.noise=-1", *QUICK) == 2
@@ -176,10 +190,11 @@ def test_a_baseline_whose_package_is_missing_is_refused_and_leaves_no_record(tmp
 
 
 def test_gpytorch_is_never_given_triton_which_ends_a_process_that_has_tensorflow(tmp_path, monkeypatch):
-    """Whether GPyTorch is installed or not."""
+    """Whether GPyTorch is installed or not: the run itself fails, in an empty one."""
     monkeypatch.setitem(sys.modules, "triton", None)  # put back after the test
     monkeypatch.delitem(sys.modules, "triton")
     (tmp_path / "triton.py").touch()
+    (tmp_path / "gpytorch.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     door.command("run", "method=gpytorch_dgp", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results")
     with pytest.raises(ImportError, match="triton"):

@@ -29,15 +29,15 @@ def test_the_file_and_the_commands_of_the_page_work(tmp_path, monkeypatch, capsy
     assert set(done["status"]) == {"done"}
     plain = done[done["overrides"].map(len) == 0]
     assert plain["tll"].mean() > -2.7  # on boston, whose exact GP has -2.4
-    heads, row = ([each.strip() for each in line.split("|")] for line in _table_of(printed, "tll"))
-    shown = dict(zip(heads, row, strict=True))
+    shown = _of_boston(printed, "tll")
     assert shown["rff_ridge"] == f"{plain['tll'].mean():.2f} ({plain['tll'].sem():.2f})"
     assert shown["star L3"] == "0/10"
     assert door.command("run", "method=my_ridge", "--plugin", "my_ridge.py", *door.QUIET) == 0
 
 
-def _table_of(printed: str, metric: str) -> tuple[str, str]:
-    """The head and the only row of the last table of a metric."""
-    lines = printed[printed.rindex(f"### {metric}") :].splitlines()
-    head = next(place for place, line in enumerate(lines) if "star L3" in line)
-    return lines[head], lines[head + 2]
+def _of_boston(printed: str, metric: str) -> dict[str, str]:
+    """Each method's cell of the last table of a metric, which has boston alone."""
+    table = printed[printed.rindex(f"### {metric}") :].split("\n\n")[1]
+    lines = [[each.strip() for each in line.split("|")[1:-1]] for line in table.splitlines()]
+    assert lines[0] == ["method", "boston"]
+    return dict(lines[2:])

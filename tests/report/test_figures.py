@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from itertools import product
 from pathlib import Path
 
@@ -19,11 +20,12 @@ from dgpbench.cli import main
 from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments import items
+from dgpbench.plugins.loading import GROUP
 from dgpbench.report import calibration_study, cells, covariances, step_times
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import layouts, render
 from dgpbench.report.figures.panels import Panel, page
-from dgpbench.report.figures.style import house_style, label, look
+from dgpbench.report.figures.style import COLOURS, house_style, label, look
 
 pytestmark = pytest.mark.filterwarnings("error")
 UNIT = re.compile(r"\(.+\)")
@@ -115,9 +117,17 @@ def test_colours_differ_between_the_methods_of_a_table():
 
 @pytest.mark.parametrize("name", groups.names("experiment"))
 def test_no_two_columns_of_an_item_look_alike(name):
-    columns = list(dict.fromkeys(cells.wanted(items.load(name))[["series", "num_layers"]].itertuples(index=False)))
+    guests = set(groups.added("method")) - set(entry_points(group=GROUP).names)  # of other tests
+    wanted = cells.wanted(items.load(name))[["series", "num_layers"]].itertuples(index=False)
+    columns = list(dict.fromkeys(column for column in wanted if column.series not in guests))
     looks = {column: (look(*column).colour, look(*column).marker) for column in columns}
     assert len(set(looks.values())) == len(columns), looks
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 5])
+def test_a_plug_in_has_the_look_of_no_listed_method(depth):
+    listed = {look(method, layers).marker for method in COLOURS for layers in range(1, 6)}
+    assert {look(f"my_method_{number}", depth).marker for number in range(9)}.isdisjoint(listed)
 
 
 def test_a_dollar_in_a_name_is_no_mathematics():

@@ -17,10 +17,13 @@ GOLDEN = """\
 
 ### tll
 
-| dataset   |       sgp L1 |            mf L2 |        mf L3 |   star L2 |          star L3 |
-|:----------|-------------:|-----------------:|-------------:|----------:|-----------------:|
-| boston    | -2.58 (0.10) | **-2.43 (0.05)** | -2.90 (0.06) |      7/10 | **-2.70 (0.05)** |
-| energy    |         0/10 |             0/10 |         0/10 |      0/10 |             0/10 |
+| method   |           boston |   energy |
+|:---------|-----------------:|---------:|
+| sgp L1   |     -2.58 (0.10) |     0/10 |
+| mf L2    | **-2.43 (0.05)** |     0/10 |
+| mf L3    |     -2.90 (0.06) |     0/10 |
+| star L2  |             7/10 |     0/10 |
+| star L3  | **-2.70 (0.05)** |     0/10 |
 
 - Mean (standard error) over splits.
 - tll: nats, higher is better.
@@ -63,6 +66,20 @@ def boston(results):
 
 def test_golden_markdown(boston):
     assert text(boston, TABLE1, "dataset=boston,energy", "method=sgp,mf,star") == GOLDEN
+
+
+def test_the_longer_of_data_sets_and_methods_runs_down_the_page(boston):
+    heading = text(boston, TABLE1, "dataset=boston,energy", "method=sgp", "method.num_layers=1").splitlines()[4]
+    assert heading == "| data set   |       sgp L1 |"
+
+
+def test_a_table_of_missing_runs_names_the_budget_that_has_them(results):
+    fill(results, -2.5, 0.1, method="sgp", num_layers=1, budget="laptop", splits=3)
+    write_toy(results, method="sgp", num_layers=1)
+    given = ("dataset=boston", "method=sgp")
+    assert "- More of its runs are done at other budgets: 3 at budget=laptop.\n" in text(results, TABLE1, *given)
+    assert "other budgets" not in text(results, TABLE1, *given, "budget=laptop")
+    assert "other budgets" not in text(results, TABLE1, "dataset=energy", "method=sgp")
 
 
 def test_a_run_that_failed_is_counted_once_whatever_the_number_of_metrics(results):
@@ -156,8 +173,7 @@ def test_table_s3_marks_what_is_as_good_in_both_tasks_and_underlines_what_is_bet
         for task, mean in zip(("extrapolation", "interpolation"), means, strict=True):
             fill(results, mean, 0.01, task=task, method=method, num_layers=layers)
     made = text(results, "lindinger2020_tables3", "dataset=boston", "method=sgp,mf,star")
-    (row,) = [line for line in made.splitlines() if line.startswith("| boston")]
-    cells = [each.strip() for each in row.split("|")[2:7]]
+    cells = [line.split("|")[2].strip() for line in made.splitlines() if line.startswith("| ")][1:]
     assert cells == ["-3.10 (0.01)", "-3.10 (0.01)", "**-3.10 (0.01)**", "0/10", "<u>**-3.10 (0.01)**</u>"]
 
 

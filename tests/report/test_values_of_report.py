@@ -79,7 +79,7 @@ def test_a_table_and_its_comparison_say_the_same_of_ten_splits(results):
     for split, value in enumerate(spread_over(ours, error, 10)):
         write_toy(results, {"tll": value}, split=split)
     found = page_of(results)
-    cell = row_of(found["tll"], **{"data set": "boston"})["star L3"]
+    cell = row_of(found["tll"], method="star L3")["boston"]
     assert cell.text == "-2.31 (0.12)"
     assert float(cell.order) == pytest.approx(ours)
     row = row_of(found["Ours and published"], **{"data set": "boston", "method": "star L3"})

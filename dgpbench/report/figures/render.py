@@ -33,8 +33,10 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     if name not in LAYOUTS:
         raise Refused(f"{item.name} asks for a figure '{name}'; there are {', '.join(LAYOUTS)}")
     if done.empty and name != "seconds_per_step":
+        elsewhere = cells.done_elsewhere(item, frame)
         raise NoRuns(
             f"no run of {item.name} at budget={item.budget} is done; `dgpbench reproduce {item.name}` makes them"
+            + (f"; {elsewhere}" if elsewhere else "")
         )
     panels = LAYOUTS[name](item, done)
     if not panels:

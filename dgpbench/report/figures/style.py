@@ -50,6 +50,7 @@ COLOURS = {
 }
 OTHERS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 SHAPES = {1: ("s", ":"), 2: ("o", "--"), 3: ("D", "-"), 4: ("^", "-."), 5: ("v", (0, (5, 1, 1, 1, 1, 1)))}
+GUEST_MARKERS = {1: "*", 2: "P"}
 HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
 # A score's own unit stands in dgpbench.predictions.metrics; here it is said per what.
 UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
@@ -75,10 +76,11 @@ class Look:
 
 
 def look(method: str, num_layers: int) -> Look:
-    """The look of a method at a depth; a method that is not listed gets a colour by its name."""
-    # A series is named after its method: star_ng, aepmcm_r10.
-    colour = COLOURS.get(method) or COLOURS.get(method.split("_")[0]) or OTHERS[sum(map(ord, method)) % len(OTHERS)]
+    """The look of a method at a depth; one that is not listed gets a colour by its name, and markers of its own."""
+    colour = COLOURS.get(method) or COLOURS.get(method.split("_")[0])  # a series is named after its method: star_ng
     marker, line = SHAPES.get(int(num_layers), SHAPES[5])
+    if colour is None:
+        colour, marker = OTHERS[sum(map(ord, method)) % len(OTHERS)], GUEST_MARKERS.get(int(num_layers), "X")
     return Look(colour, marker, line, HATCHES.get(int(num_layers), "xxx"))
 
 
