@@ -1,5 +1,6 @@
 """docs/dgpbench_uci.md: our own tables, methods by data sets, with mean ranks; and what a score costs."""
 
+from itertools import combinations
 from pathlib import PurePosixPath
 
 import pandas as pd
@@ -20,7 +21,7 @@ PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
 }
 NOTHING = "No run of this table has been made yet."
-BLOCKS = 3  # data sets, below which ranks say too little
+BLOCKS = 3  # data sets; ranks over fewer say too little
 OUTSIDE = "-"  # a data set that the item does not ask of a method
 
 
@@ -72,19 +73,20 @@ def _cell(row, digits: int) -> str:
 
 
 def _ranks(metric: str, part: pd.DataFrame, datasets: list[str]) -> tuple[pd.Series, list[str]]:
-    """Mean ranks and the data sets that they are over.
+    """Mean ranks and the data sets that they are over; empty for fewer than two methods.
 
-    Of all methods that have a cell, over the data sets where each of them has one; where these are fewer than
-    ``BLOCKS``, of the methods that have every cell, over all data sets. Empty for fewer than two methods.
+    They are of the largest block of methods by data sets, ``BLOCKS`` of these or more, in which every cell is complete.
     """
     complete = part[part["count"] == part["wanted"]]
     losses = complete.assign(loss=complete["mean"].map(loss_of(metric))).pivot(
         index="dataset", columns="name", values="loss"
     )
-    common = losses.reindex([name for name in datasets if name in losses.index]).dropna(axis=0)
-    whole = common if len(common) >= BLOCKS else losses.reindex(datasets).dropna(axis=1)
-    ranks = statistics.mean_ranks(whole) if whole.shape[1] > 1 else pd.Series(dtype=float)
-    return ranks, list(whole.index)
+    some = [name for name in datasets if name in losses.index]
+    sizes = range(len(some), min(BLOCKS, len(some)) - 1, -1)
+    blocks = [losses.loc[list(chosen)].dropna(axis=1) for size in sizes for chosen in combinations(some, size)]
+    largest = max(blocks, key=lambda block: block.size, default=losses)  # the first of equals: of most data sets
+    ranks = statistics.mean_ranks(largest) if largest.shape[1] > 1 else pd.Series(dtype=float)
+    return ranks, list(largest.index)
 
 
 def pictures_text(frame: pd.DataFrame) -> str:
