@@ -29,10 +29,27 @@ def test_quantiles_of_a_gaussian_have_its_scores():
     assert scores["pinball"] == pytest.approx(metrics.scores(exact)["pinball"], rel=1e-10)
 
 
-def test_the_crps_of_three_quantiles_is_twice_their_pinball_losses_by_their_parts_of_the_unit_interval():
-    found = Quantiles([0.1, 0.5, 0.8], np.array([[0.0], [1.0], [3.0]]))
-    pinball = [0.1 * 2.0, 0.5 * 1.0, 0.2 * 1.0]  # of y = 2
-    assert found.crps(np.array([[2.0]])).item() == pytest.approx(2 * np.dot([0.3, 0.35, 0.35], pinball))
+def test_the_crps_of_quantiles_is_the_integral_of_their_distribution_function():
+    levels, values = np.array([0.1, 0.5, 0.6, 0.8]), np.array([0.0, 1.0, 1.0, 3.0])
+    x = np.linspace(-3, 6, 900_001)
+    F = np.where(x < 0, 0.0, np.where(x < 1, 0.1 + 0.4 * x, np.where(x < 3, 0.6 + 0.1 * (x - 1), 1.0)))
+    y = np.array([[-2.0], [0.3], [1.0], [2.0], [3.0], [5.0]])
+    expected = [((F - (x >= each)) ** 2).sum() * (x[1] - x[0]) for each in y[:, 0]]
+    found = Quantiles(levels, np.repeat(values[:, None], len(y), axis=1))
+    np.testing.assert_allclose(found.crps(y)[:, 0], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("levels", [[0.05, 0.95], [0.05, 0.5, 0.95], [0.025, 0.5, 0.975], np.arange(1, 10) / 10])
+def test_few_quantiles_of_the_true_distribution_score_no_better_than_it(levels):
+    y = norm.ppf(np.arange(0.5, 2000) / 2000)[:, None]
+    few = Quantiles(levels, np.repeat(norm.ppf(levels)[:, None], len(y), axis=1)).crps(y).mean()
+    true = Gaussian(np.zeros(len(y)), np.ones(len(y)))
+    assert few > points.rows_of(true, y)["crps"].mean()
+
+
+def test_the_pit_at_tied_quantiles_is_the_middle_of_their_levels():
+    tied = Quantiles([0.02, 0.25, 0.5, 0.98], np.array([[0.0, 2.0], [1.0, 2.0], [1.0, 2.0], [3.0, 2.0]]))
+    np.testing.assert_allclose(tied.cdf(np.array([[1.0], [2.0]]))[:, 0], [0.375, 0.5])
 
 
 def test_the_pit_lies_between_the_levels_and_half_way_out_beyond_them():

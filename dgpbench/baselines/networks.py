@@ -105,7 +105,8 @@ class DropoutSettings(Settings):
     batch_size: int = setting("rows of a minibatch", low=1, default=128)
     rates: list = setting("dropout rates to choose from", default=(0.005, 0.01, 0.05, 0.1))
     noises: list = setting(
-        "noise variances, 1 / tau, to choose from, in standard units", default=(0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.4)
+        "noise variances, 1 / tau, to choose from, in standard units; at 1 nothing is explained",
+        default=(0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
     )
     lengthscale: float = setting("prior lengthscale", above=0, default=0.01)
     holdout: float = setting("share of the training rows that chooses", above=0, below=1, default=0.2)

@@ -86,8 +86,14 @@ class Quantiles:
         return (1 - share) * self.values[above - 1] + share * self.values[above]
 
     def cdf(self, Y: np.ndarray) -> np.ndarray:
-        """The level at y, by a straight line between quantiles; half the outermost level beyond them, [N, P]."""
-        below = (self.values <= Y).sum(axis=0)  # how many quantiles are not above y
+        """The level at y, by a straight line between quantiles; half the outermost level beyond them, [N, P].
+
+        Where quantiles are tied at y it is the mean of the lowest and the highest of their levels.
+        """
+        return (self._level((self.values <= Y).sum(axis=0), Y) + self._level((self.values < Y).sum(axis=0), Y)) / 2
+
+    def _level(self, below: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """The level at y, above which lie all quantiles but the ``below`` lowest."""
         K = len(self.levels)
         low, high = np.clip(below - 1, 0, K - 1), np.clip(below, 0, K - 1)
         left, right = (np.take_along_axis(self.values, each[None], axis=0)[0] for each in (low, high))
@@ -98,11 +104,18 @@ class Quantiles:
         return np.where((below == 0) | (below == K), outside, inside)
 
     def crps(self, Y: np.ndarray) -> np.ndarray:
-        """2 int_0^1 pinball_p(y, Q(p)) dp by the levels given, each for the part of [0, 1] nearest to it, [N, P]."""
-        bounds = np.concatenate([[0.0], (self.levels[1:] + self.levels[:-1]) / 2, [1.0]])
-        levels, weights = (each[:, None, None] for each in (self.levels, np.diff(bounds)))
-        errors = Y - self.values
-        return 2 * (weights * np.maximum(levels * errors, (levels - 1) * errors)).sum(axis=0)
+        """int (F(x) - 1[x >= y])^2 dx, F by straight lines between quantiles and without tails beyond them, [N, P].
+
+        The probability beyond an outermost quantile lies at it: no forecast scores below the true distribution.
+        """
+        low, high = self.values[:-1], self.values[1:]
+        p, r = self.levels[:-1, None, None], self.levels[1:, None, None]
+        at = np.clip(Y, low, high)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            s = p + (r - p) * np.where(high > low, (at - low) / (high - low), 0.0)
+        below, above = (p * p + p * s + s * s) / 3, ((1 - s) ** 2 + (1 - s) * (1 - r) + (1 - r) ** 2) / 3
+        inside = ((at - low) * below + (high - at) * above).sum(axis=0)
+        return inside + np.maximum(self.values[0] - Y, 0.0) + np.maximum(Y - self.values[-1], 0.0)
 
     def columns(self, Y: np.ndarray, levels: dict[str, float]) -> dict[str, np.ndarray]:
         """The columns of ``points.rows_of`` that quantiles give."""

@@ -26,8 +26,9 @@ def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -
     if not published.of_item(name):
         raise Refused(f"{name} has no published numbers to compare with; the tables have, such as lindinger2020_table1")
     frame = collect(item.results_dir) if frame is None else frame
-    cells = judge(with_published(make_cells(item, frame), name))
-    return Comparison(item, cells, _each_split(item, frame), tuple(about(item, cells, frame)))
+    splits = _each_split(item, frame)
+    cells = judge(with_published(make_cells(item, frame), name, splits))
+    return Comparison(item, cells, splits, tuple(about(item, cells, frame)))
 
 
 def _each_split(item: Item, frame: pd.DataFrame) -> pd.DataFrame | None:
@@ -45,13 +46,21 @@ def _each_split(item: Item, frame: pd.DataFrame) -> pd.DataFrame | None:
     return pd.concat(ours)[["metric", *keys, "value"]].merge(theirs, on=["metric", *keys]).dropna()
 
 
-def with_published(cells: pd.DataFrame, item: str) -> pd.DataFrame:
-    """The cells that the paper has, with its number, its standard error and the difference between the two."""
+def with_published(cells: pd.DataFrame, item: str, splits: pd.DataFrame | None) -> pd.DataFrame:
+    """The cells that the paper has, with its number, its standard error and the difference between the two.
+
+    In standard errors, of the two means combined; or of the mean difference on equal splits, where those are known.
+    """
     both = published.beside(cells, item).dropna(subset="published").reset_index(drop=True)
     complete = both["count"] == both["wanted"]
     both["difference"] = (both["mean"] - both["published"]).where(complete)
     both["in_errors"] = both["difference"] / np.hypot(both["stderr"], both["published_stderr"])
-    return both
+    if splits is None:
+        return both
+    pairs = splits.assign(difference=splits["value"] - splits["published"]).groupby(KEYS)["difference"]
+    paired = both[KEYS].join(pairs.agg(["mean", "sem", "count"]), on=KEYS)
+    in_errors = (paired["mean"] / paired["sem"]).fillna(0.0)
+    return both.assign(in_errors=both["in_errors"].mask(paired["count"] == both["wanted"], in_errors))
 
 
 def judge(cells: pd.DataFrame) -> pd.DataFrame:
@@ -119,7 +128,10 @@ def _notes(made: Comparison) -> list[str]:
         kinds = "Published spreads: standard deviations s over n splits, so the standard error is s / sqrt(n)"
     notes.append(f"{kinds}; one printed as zero counts as half a unit of the last digit.")
     if made.splits is not None:
-        notes.append("Split by split: mean difference ± its standard error, and the correlation over splits.")
+        notes.append(
+            "Split by split: mean difference ± its standard error, by which such cells are judged, and the correlation "
+            "over splits."
+        )
     if made.item.budget != "paper":
         notes.append(f"Ours is budget={made.item.budget}; the published runs are of budget=paper.")
     return [*notes, *made.records]

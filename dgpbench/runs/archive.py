@@ -127,6 +127,9 @@ def find(results_dir: str | Path) -> Iterator[Found | ValueError]:
             yield record
             continue
         key, raw = "/".join(path.parts[-6:-1]), Line(record, str(path.parent))
+        if _of_another(record, key):
+            yield ValueError(f"{path.parent} holds the record of another run, which no score counts; move it away")
+            continue
         seen.add(key)
         compact = archive.runs.get(key)
         try:
@@ -136,6 +139,14 @@ def find(results_dir: str | Path) -> Iterator[Found | ValueError]:
             yield ValueError(f"{problem}; the first is shown")
         yield Found(key, counts, None if compact is None else compact.record, archive.against.get(key, {}))
     yield from (found for found in _compact(archive) if found.key not in seen)
+
+
+def _of_another(record: Mapping[str, Any], key: str) -> bool:
+    """Whether a directory that was copied or renamed holds the record; what is no record of ours is named elsewhere."""
+    try:
+        return Identity(**record["identity"]).key != key
+    except (KeyError, TypeError):
+        return False
 
 
 def find_compact(results_dir: str | Path) -> Iterator[Found | ValueError]:

@@ -21,6 +21,7 @@ from dgpbench.runs.identity import Identity
 from dgpbench.training.settings import OPTIMISERS, TrainingSettings
 
 RECORDED_OF_DATA = ("name", "kind", "target", "seed", "num_rows")  # the rest of a data set's file changes no table
+TRANSFORM = "target_transform"  # changes no table either, but what is trained on; the usual "none" is left out
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ class Run:
             "training": recorded(self.training),
             "prediction": recorded(self.prediction),
             "task": recorded(self.task),
-            "dataset": {key: value for key, value in self.dataset.items() if key in RECORDED_OF_DATA},
+            "dataset": {key: value for key, value in self.dataset.items() if key in RECORDED_OF_DATA}
+            | _transform(self.dataset),
             "protocol": self.protocol,
             "budget": self.budget,
             "split": self.split,
@@ -249,10 +251,15 @@ def _flat(run: Run) -> dict[str, Any]:
         for name in declared(type(settings))
     }
     flat |= {"precision": run.precision, "init_from": run.starts_from}
-    if run.dataset["kind"] != "csv":  # a user's table is known by its digest
-        flat |= _leaves(run.dataset, "dataset.")
+    # A user's table is known by its digest.
+    flat |= _leaves(_transform(run.dataset) if run.dataset["kind"] == "csv" else run.dataset, "dataset.")
     del flat["method.num_layers"]
     return flat
+
+
+def _transform(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    chosen = dataset.get(TRANSFORM, "none")
+    return {} if chosen == "none" else {TRANSFORM: chosen}
 
 
 def _leaves(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:

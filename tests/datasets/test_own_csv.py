@@ -3,6 +3,7 @@
 from functools import partial
 from pathlib import Path
 
+import door
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,6 +30,17 @@ def test_a_table_is_read_with_its_names_and_known_by_its_digest(tmp_path: Path) 
 
 def test_two_tables_of_one_name_have_two_identities(tmp_path: Path) -> None:
     assert own(tmp_path, "a,y\n1,2\n3,4\n").name != own(tmp_path, "a,y\n1,2\n3,5\n").name
+
+
+def test_a_transform_of_the_target_is_another_run(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{a},{1 + a * a}\n" for a in range(30)))
+    words = ("method=bayesian_ridge", "dataset=csv", f"dataset.path={tmp_path}/t.csv", "dataset.target=y")
+    plain = door.run(tmp_path / "plain", *words).record
+    log = door.run(tmp_path / "log", *words, "dataset.target_transform=log").record
+    assert plain["identity"]["overrides"] == {}
+    assert log["identity"]["overrides"] == {"dataset.target_transform": "log"}
+    assert plain["config_hash"] != log["config_hash"]
+    assert plain["scores"] != log["scores"]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|", "  "])

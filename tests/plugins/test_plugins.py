@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +64,25 @@ def test_a_method_whose_package_is_not_installed_is_refused_before_it_runs(tmp_p
         == f"dgpbench: method={name} needs the package no_such, which is not installed: pip install such"
     )
     assert not list(tmp_path.rglob("record.json"))
+
+
+def test_a_method_of_an_installed_package_needs_no_flag_and_is_known_by_its_version_and_its_code(tmp_path):
+    """In processes of their own: what is installed is looked up once."""
+    metadata = tmp_path / "guest-1.5.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: guest\nVersion: 1.5\n")
+    (metadata / "entry_points.txt").write_text("[dgpbench.methods]\nguest = guest_methods:METHOD\n")
+    code = GOOD.replace("NAME", "guest")
+    seen = []
+    for text in (code, code.replace("np.cos", "np.sin")):
+        (tmp_path / "guest_methods.py").write_text(text)
+        words = ["run", "method=guest", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results{len(seen)}"]
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        subprocess.run([sys.executable, "-m", "dgpbench", *words], check=True, timeout=200, env=environment)
+        (path,) = (tmp_path / f"results{len(seen)}").rglob("record.json")
+        seen.append(json.loads(path.read_text())["config"]["method"]["code"])
+    assert all(re.fullmatch("guest 1.5 [0-9a-f]{16}", each) for each in seen)
+    assert seen[0] != seen[1]
 
 
 def test_settings_are_checked_as_all_settings_are(tmp_path, capsys):

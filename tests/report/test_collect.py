@@ -1,5 +1,6 @@
 """Records to one frame: every run a row, damaged ones named and left out, and no TensorFlow anywhere near."""
 
+import shutil
 import subprocess
 import sys
 
@@ -41,6 +42,14 @@ def test_a_damaged_record_is_named_and_skipped(results, toy, capsys, text):
     assert frame["split"].tolist() == [0]
     assert "split1-seed0" in capsys.readouterr().err
     assert len(frame.attrs["problems"]) == 1
+
+
+def test_a_run_in_a_directory_that_was_copied_is_named_and_not_counted(results, toy, capsys):
+    path = toy({"tll": -2.0}, split=0)
+    shutil.copytree(path, path.with_name("split0-seed0.old"))
+    frame = collect(results)
+    assert frame["split"].tolist() == [0]
+    assert "split0-seed0.old holds the record of another run" in capsys.readouterr().err
 
 
 def test_a_record_without_an_identity_is_skipped(results, toy):

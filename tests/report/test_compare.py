@@ -81,6 +81,18 @@ def test_numbers_that_are_known_split_by_split_are_compared_so(results):
     assert set(rows) - {"dataset"} - {key for key in rows if set(key) <= set(":-")} == {"energy", "concrete"}
 
 
+def test_equal_splits_are_judged_by_their_differences(results):
+    """0.02 above theirs on every split of energy, plus or minus 0.01: within, by the spread over splits alone."""
+    theirs = published.by_split("gal2016_classic").query("metric == 'tll' and dataset == 'energy'")
+    identity = {"task": "classic", "dataset": "energy", "method": "mc_dropout", "num_layers": 1}
+    for split, value in theirs.set_index("split")["published"].items():
+        write_toy(results, {"tll": value + (0.01 if split % 2 else 0.03), "rmse": 1.0}, split=split, **identity)
+    cells = comparison("gal2016_classic", ["dataset=energy", f"results_dir={results}"]).cells
+    (row,) = cells[cells["metric"] == "tll"].itertuples()
+    assert row.in_errors == pytest.approx(0.02 / (0.01 / 19**0.5))
+    assert row.verdict == "better"
+
+
 @pytest.mark.parametrize("item", SCORED)
 @pytest.mark.parametrize(("shift", "agree"), [(0.0, 1.0), (6.0, 0.0)])
 def test_the_published_values_agree_with_themselves_and_not_when_shifted(results, item, shift, agree):

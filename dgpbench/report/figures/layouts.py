@@ -229,13 +229,17 @@ def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 @layout
 def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """Mean score against mean seconds of a run, for the first two metrics and each data set; complete cells alone."""
+    """Mean score against the median of seconds, for the first two metrics and each data set; complete cells alone.
+
+    The first run of a process also waits for imports, and a mean of ten runs of a second each would show little else.
+    """
     panels, wanted = [], cells.wanted(item).set_index(cells.KEYS)["wanted"]
     for metric in [block.metric for block in item.blocks[:2]]:
         values = runs.assign(method=runs["series"], score=cells.value_of(metric)(runs), seconds=runs["seconds_total"])
         for dataset, rows in sources.per_dataset(values.dropna(subset=["score"])):
             groups = rows.groupby(["method", "num_layers"], sort=False)
-            means = groups[["seconds", "score"]].mean().assign(count=groups.size()).reset_index()
+            middle = {"seconds": groups["seconds"].median(), "score": groups["score"].mean(), "count": groups.size()}
+            means = pd.DataFrame(middle).reset_index()
             complete = [
                 row.count >= wanted[dataset, row.method, row.num_layers] for row in means.itertuples(index=False)
             ]

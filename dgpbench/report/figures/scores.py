@@ -122,7 +122,7 @@ def score_of_two_budgets(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """A mean score against the mean seconds of a run, a mark for each method; the line joins those that no other
+    """A mean score against the seconds of a run, a mark for each method; the line joins those that no other
     method beats in both.
 
     :param frame: columns method, num_layers, metric (one for all rows), seconds, score, better (higher or lower)
