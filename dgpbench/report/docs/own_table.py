@@ -93,7 +93,7 @@ def pictures_text(frame: pd.DataFrame) -> str:
     """The pictures, or a line that says why there are none."""
     drawn = pictures(frame)
     titles = {
-        "score_beside_seconds": "Mean score against median seconds of a run; the line joins methods beaten by none in both",
+        "score_beside_seconds": "Mean score against median seconds; the line joins methods that none beats in both",
         "reliability_curves": "Observed against nominal coverage of central intervals, all splits together",
     }
     found = [
