@@ -129,7 +129,9 @@ def _add_items(commands) -> None:
     parsers["reproduce"].add_argument("--workers", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
     _add_engine(parsers["reproduce"])
     for name in ("table", "compare"):
-        parsers[name].add_argument("--format", choices=("md", "tex", "csv", "html"), default="md")
+        parsers[name].add_argument(
+            "--format", choices=("md", "tex", "csv", "html"), help="(default: what --output ends in, else md)"
+        )
         parsers[name].add_argument("--output", metavar="FILE", help="where it goes (default: standard output)")
     parsers["table"].add_argument(
         "--metric", metavar="NAME", help="a score in place of those that the item shows, such as crps"

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+from pathlib import Path
 
 import door
 import numpy as np
@@ -212,3 +213,44 @@ def test_reproducing_into_a_file_is_refused_in_words(tmp_path, capsys):
     given = ("lindinger2020_figs6", "budget=smoke", f"results_dir={tmp_path / 'file'}")
     assert door.command("reproduce", *given) == 2
     assert "choose another folder with results_dir=FOLDER" in capsys.readouterr().err
+
+
+# What would be lost, or said wrongly ----------------------------------------------------------------------------------
+
+
+def test_predictions_never_replace_the_table_that_they_are_of(table, tmp_path, capsys):
+    path = next(word.partition("=")[2] for word in table if word.startswith("dataset.path="))
+    model = str(tmp_path / "model")
+    assert door.command("fit", "method=gpr", *table, "--output", model, "progress=false", "--holdout", "0") == 0
+    before = Path(path).read_bytes()
+    assert door.command("predict", model, path, "--output", path) == 2
+    assert "is the table that is read" in capsys.readouterr().err
+    assert Path(path).read_bytes() == before
+
+
+def test_splits_that_an_item_does_not_have_are_refused(capsys):
+    assert door.command("table", "lindinger2020_table1", "split=range(20)") == 2
+    assert "has no split 10, 11," in capsys.readouterr().err
+
+
+def test_a_trace_without_runs_says_where_there_are_some(tmp_path, capsys):
+    given = (f"results_dir={tmp_path}", "dataset=boston", "method=star")
+    assert door.command("results", "trace", "lindinger2020_table1", *given) == 2
+    assert "dataset=boston method=star at budget=paper has a record" in capsys.readouterr().err
+
+
+def test_the_ending_of_a_file_says_the_format_of_a_table(tmp_path, capsys):
+    words = ("table", "lindinger2020_table1", f"results_dir={tmp_path}", "--output", str(tmp_path / "x.tex"))
+    assert door.command(*words) == 0
+    assert "\\begin{tabular}" in (tmp_path / "x.tex").read_text()
+    assert door.command(*words, "--format", "md") == 2
+    assert "disagree" in capsys.readouterr().err
+
+
+def test_the_target_is_not_left_out_and_training_rows_are_no_test(table, capsys):
+    path = next(word.partition("=")[2] for word in table if word.startswith("dataset.path="))
+    target = next(word.partition("=")[2] for word in table if word.startswith("dataset.target="))
+    assert door.command("validate", "method=gpr", *table, f"dataset.drop=[{target}]") == 2
+    assert f"dataset.drop names {target}, which is dataset.target" in capsys.readouterr().err
+    assert door.command("validate", "method=gpr", *table, f"dataset.test_path={path}") == 2
+    assert "is the file of the training rows" in capsys.readouterr().err

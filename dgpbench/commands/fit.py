@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dgpbench.config.overrides import parse
 from dgpbench.errors import Diverged, Refused
+from dgpbench.methods.contract import OUTSIDE
 from dgpbench.models import directory
 from dgpbench.models.model import Model
 from dgpbench.models.training import HeldOut
@@ -31,6 +32,11 @@ def fit(options: Namespace) -> int:
         return _fit_and_save(run, options.holdout, target)
     except Diverged as ended:
         print(f"dgpbench: the fit diverged, and no model was saved: {ended}", file=sys.stderr)
+        return 1
+    except Exception as ended:  # a method from outside may fail in any way; ours tell where
+        if not run.card.family.startswith(OUTSIDE) or isinstance(ended, Refused):
+            raise
+        print(f"dgpbench: the fit failed, and no model was saved: {type(ended).__name__}: {ended}", file=sys.stderr)
         return 1
 
 

@@ -27,7 +27,7 @@ def listing(options: Namespace) -> int:
         return 0
     width = max((len(each["name"]) for each in entries), default=0)
     for each in entries:
-        facts = [_fact(key, each.get(key)) for key in SHOWN[options.group] if each.get(key) is not None]
+        facts = [_fact(key, each.get(key)) for key in SHOWN[options.group] if each.get(key) not in (None, "")]
         print(f"{each['name']:<{width}}  {'; '.join(facts)}")
     return 0
 

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from dgpbench.errors import Refused
+from dgpbench.report.rendering import FORMATS
 from dgpbench.system.files import replacing
 
 
@@ -18,6 +20,17 @@ def write_output(text: str, output: str | None) -> None:
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
     print(f"written: {path}")
+
+
+def form_of(given: str | None, output: str | None) -> str:
+    """The format of a text that was asked for, or that the file's name says; Markdown where neither does.
+
+    :raises Refused: where the two disagree
+    """
+    suffix = Path(output).suffix.lstrip(".").lower() if output else ""
+    if given and suffix in FORMATS and given != suffix:
+        raise Refused(f"--format {given} and --output {output} disagree; leave one of them out")
+    return given or (suffix if suffix in FORMATS else "md")
 
 
 def say(text: str) -> None:

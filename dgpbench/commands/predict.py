@@ -25,6 +25,8 @@ def predict(options: Namespace) -> int:
             frame.to_csv(sys.stdout, index=False, header=number == 0)
         return 0
     output, rows = Path(options.output), 0
+    if output.exists() and output.samefile(options.table):
+        raise Refused(f"--output {output} is the table that is read; choose another file")
     with replacing(output, ANOTHER_OUTPUT) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         for frame in parts:
             frame.to_csv(file, index=False, header=rows == 0)

@@ -70,6 +70,8 @@ def with_picture(run: Run, outcome: Outcome) -> Outcome:
 
     try:
         save_run_figure(Path(outcome.directory))
+    except Refused as nothing:
+        return replace(outcome, message=f"{outcome.message}\nno picture: {nothing}")
     except Exception as problem:  # matplotlib, fonts, a disk that is full: the record is written all the same
         again = f"`dgpbench show {outcome.directory} --plot` tries again"
         return replace(outcome, message=f"{outcome.message}\nno picture ({type(problem).__name__}: {problem}); {again}")

@@ -4,7 +4,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from dgpbench.commands.output import write_output
+from dgpbench.commands.output import form_of, write_output
 from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments import items
@@ -17,12 +17,12 @@ def table(options: Namespace) -> int:
     if options.item == "all":
         return _all(options)
     made = tables.table(options.item, options.overrides, metric=options.metric)
-    write_output(tables.render(made, options.format), options.output)
+    write_output(tables.render(made, form_of(options.format, options.output)), options.output)
     return 0
 
 
 def _all(options: Namespace) -> int:
-    frame = None
+    frame, form = None, options.format or "md"
     for name in groups.names("experiment"):
         if items.load(name).kind != "table":
             continue
@@ -38,5 +38,5 @@ def _all(options: Namespace) -> int:
         else:
             folder = Path(options.output or Path(results_dir, "tables"))
             budget = "" if made.item.budget == "paper" else f"-{made.item.budget}"
-            write_output(tables.render(made, options.format), str(folder / f"{name}{budget}.{options.format}"))
+            write_output(tables.render(made, form), str(folder / f"{name}{budget}.{form}"))
     return 0

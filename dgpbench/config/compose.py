@@ -90,7 +90,9 @@ def _check_key(cfg: Mapping[str, Any], key: str) -> None:
         raise Refused(f"there is no setting '{key}'; `dgpbench run --help` lists them all")
     owner = cfg[section].get("name", cfg[section].get("optimiser"))
     known = [other for other in cfg[section] if other not in FACTS]
-    raise Refused(f"{section} {owner} has no setting '{key}'; it has {', '.join(known)}{did_you_mean(name, known)}")
+    raise Refused(
+        f"{section} {owner} has no setting '{key}'; it has {', '.join(known) or 'none'}{did_you_mean(name, known)}"
+    )
 
 
 def _plain(cfg: Any) -> dict[str, Any]:

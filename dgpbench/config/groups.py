@@ -70,4 +70,6 @@ def unknown(group: str, given: str) -> Refused:
     hint = did_you_mean(given, known)
     if group == "dataset" and "." in given:
         hint = f"; a file is dataset=csv dataset.path={given} dataset.target=COLUMN"
+    if group == "method" and not hint:
+        hint = "; --plugin FILE brings one of your own"
     return Refused(f"there is no {group} '{given}'; {group} is one of {', '.join(known)}{hint}")

@@ -13,8 +13,8 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from dgpbench.errors import Refused
 
@@ -96,13 +96,21 @@ def setting(
 
 def declared(cls: "type[DataclassInstance]") -> dict[str, Setting]:
     """The settings of a dataclass by name."""
-    return {each.name: _declared(each) for each in fields(cls) if "setting" in each.metadata}
+    ours = [each for each in fields(cls) if "setting" in each.metadata]
+    types = get_type_hints(cls) if any(isinstance(each.type, str) for each in ours) else {}  # texts in some modules
+    return {each.name: _declared(types.get(each.name, each.type), each.metadata["setting"]) for each in ours}
 
 
-def _declared(each) -> Setting:
-    kinds = [kind for kind in get_args(each.type) or (each.type,) if kind is not NoneType]
-    numbers = [kind for kind in kinds if kind is not str] or kinds  # "int | str": a number, or one of some words
-    return Setting(numbers[0], **each.metadata["setting"], optional=NoneType in get_args(each.type))
+def _declared(kind: Any, ranges: Mapping[str, Any]) -> Setting:
+    """
+    :raises TypeError: for a type that no setting has
+    """
+    given = get_args(kind) if isinstance(kind, UnionType) or get_origin(kind) is Union else (kind,)
+    if not set(given) <= {*KINDS, NoneType}:
+        raise TypeError(f"a setting is int, float, bool, str or list, or one of these | None, not {kind}")
+    kinds = [each for each in given if each is not NoneType]
+    numbers = [each for each in kinds if each is not str] or kinds  # "int | str": a number, or one of some words
+    return Setting(numbers[0], **ranges, optional=NoneType in given)
 
 
 def build(cls: type[T], section: str, values: Mapping[str, Any], **facts: Any) -> T:
@@ -114,7 +122,8 @@ def build(cls: type[T], section: str, values: Mapping[str, Any], **facts: Any) -
     known = declared(cls)
     for name in values:
         if name not in known:
-            raise Refused(f"{section} has no setting '{name}'; it has {', '.join(known)}{did_you_mean(name, known)}")
+            has = ", ".join(known) or "none"
+            raise Refused(f"{section} has no setting '{name}'; it has {has}{did_you_mean(name, known)}")
     prefix = f"{section}." if section else ""
     return cls(**{name: known[name].read(f"{prefix}{name}", value) for name, value in values.items()}, **facts)
 

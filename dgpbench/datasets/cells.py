@@ -95,6 +95,8 @@ def days(column: "pd.Series", date_format: str | None = None) -> "pd.Series":
     """Dates as days since 1970-01-01, NaN where there is none."""
     import pandas as pd
 
+    if isinstance(column.dtype, pd.CategoricalDtype):  # which to_datetime gives back as an array
+        column = column.astype(object)
     try:
         dates = pd.to_datetime(column, format=date_format or ISO, errors="coerce", utc=True)
     except ValueError as error:

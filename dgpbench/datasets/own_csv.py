@@ -56,6 +56,8 @@ def load(spec: Mapping[str, Any]) -> Table:
     path = Path(settings.path).expanduser()
     frame = read_frame(path, settings)
     target = _known(settings.target, frame, "dataset.target")
+    if target in settings.drop:
+        raise Refused(f"dataset.drop names {target}, which is dataset.target: leave it out of one of them")
     frame = _without(frame, settings)
     if len(frame.columns) < 2:
         raise Refused(f"{path} holds no column beside the target {target!r}: a regression needs at least one feature")
@@ -73,6 +75,8 @@ def _test_frame(train: "pd.DataFrame", settings: TableSettings) -> "list[tuple[P
         return []
     path, key = Path(settings.test_path).expanduser(), "dataset.test_path="
     frame = read_frame(path, settings, key)
+    if path.samefile(Path(settings.path or "").expanduser()):
+        raise Refused(f"{key}{path} is the file of the training rows: scores on rows that train are no test")
     check_names(train.columns, list(frame.columns), f"{key}{path}")
     return [(path, frame[list(train.columns)])]
 

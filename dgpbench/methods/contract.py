@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.methods.settings import MethodSettings
 from dgpbench.training.settings import TrainingSettings
@@ -97,6 +98,7 @@ class Family:
     restore: Callable[..., Predictor] | None = None
 
 
+OUTSIDE = "plug-in "  # how the names of families from outside begin
 _outside: dict[str, Family] = {}
 
 
@@ -113,14 +115,15 @@ def families() -> list[str]:
 
 def settings_class(family: str) -> type[MethodSettings]:
     """The settings of a family; imports no TensorFlow."""
-    if family in _outside:
-        return _outside[family].settings
+    if (guest := _from_outside(family)) is not None:
+        return guest.settings
     return import_module(f"dgpbench.methods.{family}_settings").SETTINGS
 
 
 def fit_function(family: str) -> Callable[["Regression", FitSettings, Seeds, "TrainingLog"], Predictor]:
     """The ``fit`` of a family; imports TensorFlow."""
-    return _outside[family].fit if family in _outside else import_module(f"dgpbench.methods.{family}").fit
+    guest = _from_outside(family)
+    return import_module(f"dgpbench.methods.{family}").fit if guest is None else guest.fit
 
 
 def restore_function(family: str) -> Callable[[FitSettings, Mapping[str, np.ndarray]], Predictor]:
@@ -128,11 +131,24 @@ def restore_function(family: str) -> Callable[[FitSettings, Mapping[str, np.ndar
 
     Its predictions are those of the predictor that was fitted, to the last bit. Imports TensorFlow.
     """
-    if family not in _outside:
+    guest = _from_outside(family)
+    if guest is None:
         return import_module(f"dgpbench.methods.{family}").restore
-    if (restore := _outside[family].restore) is None:
+    if (restore := guest.restore) is None:
         raise Refused(f"{family} cannot be saved: its predictors have no parameters() that a restore() takes")
     return restore
+
+
+def _from_outside(family: str) -> Family | None:
+    """
+    :raises Refused: for one whose code is not loaded, and which no installed package offers
+    """
+    if not family.startswith(OUTSIDE):
+        return None
+    name = family.removeprefix(OUTSIDE)
+    if not groups.exists("method", name):  # which loads what an installed package offers
+        raise Refused(f"the method {name} comes from outside: --plugin FILE names the file that it is in")
+    return _outside[family]
 
 
 def pick(cls: type[T], source: "DataclassInstance", **more: Any) -> T:

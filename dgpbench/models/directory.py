@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dgpbench.config import groups
 from dgpbench.config.canonical import plain
 from dgpbench.errors import Refused
 from dgpbench.models.model import CHOICES, Model
+from dgpbench.plugins.method import code_of
 from dgpbench.runs import store
 from dgpbench.runs.description import Description
 from dgpbench.system.files import ANOTHER_OUTPUT, replacing, write_whole
@@ -66,6 +68,7 @@ def load(directory: str | Path) -> Model:
     try:
         facts = _facts(directory)
         _check_files(directory, facts["files"])
+        _check_code(facts["about"]["config"]["method"])
         return Model(Description.from_json(facts["model"]), store.read_parameters(directory), facts["about"])
     except (ValueError, KeyError, TypeError, OSError) as problem:
         what = problem if isinstance(problem, ValueError | OSError) else f"{type(problem).__name__}: {problem}"
@@ -97,6 +100,12 @@ def _of_record(directory: Path) -> Mapping[str, Any]:
     about = {key: record[key] for key in ABOUT}  # type: ignore[literal-required]
     choices = {key: record["identity"][key] for key in CHOICES}
     return {"model": model, "about": {"choices": choices, **about}, "files": {ARRAYS: record["files"][ARRAYS]}}
+
+
+def _check_code(method: Mapping[str, Any]) -> None:
+    made, name = method.get("code"), method["name"]
+    if made is not None and groups.exists("method", name) and code_of(name) != made:
+        raise ValueError(f"it was fitted with another version of the code of {name}; fit it again")
 
 
 def _check_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None:

@@ -49,7 +49,7 @@ def load_file(path: Path) -> list[str]:
         spec.loader.exec_module(module)
     except Refused:
         raise
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise Refused(f"{FLAG} {path} cannot be loaded: {type(problem).__name__}: {problem}") from problem
     found = [value for value in vars(module).values() if isinstance(value, Method)]
     if not found:

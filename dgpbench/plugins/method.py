@@ -7,6 +7,7 @@ train has standardised X [N, D] and Y [N, 1]; a predictive is a ``Gaussian``, ``
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from importlib.util import find_spec
@@ -27,6 +28,18 @@ from dgpbench.predictions.predictive import Predictive, Quantiles, Samples
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.settings import TrainingSettings
 
+TAKEN = (
+    "name",
+    "title",
+    "citation",
+    "family",
+    "objective",
+    "single_layer",
+    "optimisers",
+    "precisions",
+    "budgets",
+    "code",
+)
 PREDICTIVES = (GaussianMixture, Quantiles, Samples)
 _sources: dict[str, "Source"] = {}
 _packages: dict[str, Mapping[str, str]] = {}
@@ -39,7 +52,7 @@ class Settings(MethodSettings):
     def check_installed(self) -> None:
         """Refuse a method that names packages (``Method(packages=...)``) of which one is not here."""
         for package, how in _packages[self.name].items():
-            if find_spec(package) is None:
+            if not _is_here(package):
                 raise Refused(f"method={self.name} needs the package {package}, which is not installed: {how}")
 
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
@@ -51,6 +64,13 @@ class Settings(MethodSettings):
         """All values, and the digest of the code: a record made by another version is never taken for this one's."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return values | {"code": _sources[self.name].digest}
+
+
+def _is_here(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # what it would be a part of is missing too
+        return False
 
 
 @dataclass(frozen=True)
@@ -106,7 +126,8 @@ def register(method: Method, source: Source) -> None:
         return
     if known is not None or method.name in groups.names("method"):
         raise Refused(f"there is a method named {method.name} already; give the plug-in's another name")
-    defaults, family = _defaults(method), f"plug-in {method.name}"
+    _check_names(method)
+    defaults, family = _defaults(method), f"{contract.OUTSIDE}{method.name}"
     _sources[method.name], _packages[method.name] = source, method.packages
     facts: dict[str, Any] = {
         "name": method.name,
@@ -128,6 +149,32 @@ def register(method: Method, source: Source) -> None:
 def location_of(name: str) -> str:
     """Where the code of a method is."""
     return _sources[name].location
+
+
+def code_of(name: str) -> str | None:
+    """The digest of a method's code; None of one that is not loaded."""
+    return _sources[name].digest if name in _sources else None
+
+
+def _check_names(method: Method) -> None:
+    """
+    :raises Refused: for a name, a setting or a budget that cannot be asked for on a command line
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*", method.name, re.ASCII):
+        raise Refused(f"a method cannot be named '{method.name}'; a name is of letters, digits and _, as in my_method")
+    try:
+        known = declared(method.settings)
+    except (TypeError, NameError) as problem:
+        raise Refused(f"{method.name}: {problem}") from None
+    if taken := [name for name in known if name in TAKEN]:
+        raise Refused(f"{method.name}: a setting cannot be named {taken[0]}; these names are taken: {', '.join(TAKEN)}")
+    for budget, values in method.budgets.items():
+        if budget not in groups.names("budget"):
+            raise Refused(
+                f"{method.name}: there is no budget '{budget}'; it is one of {', '.join(groups.names('budget'))}"
+            )
+        if unknown := [name for name in values if name not in known]:
+            raise Refused(f"{method.name}: budget {budget} sets {unknown[0]}, which is none of its settings")
 
 
 def _defaults(method: Method) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import pandas as pd
 
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, column_name, load
+from dgpbench.plugins.loading import FLAG
+from dgpbench.plugins.method import code_of, location_of
 from dgpbench.report import cells, tables
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
@@ -27,7 +29,12 @@ def trace(name: str, given: list[str]) -> Iterator[str]:
     frame = collect(item.results_dir)
     runs = cells.select(item, frame)
     if runs.empty:
-        raise Refused(f"no run of {name} at budget={item.budget} has a record in {item.results_dir}")
+        elsewhere = cells.done_elsewhere(item, frame)
+        asked = " ".join(["", *item.narrowed])
+        raise Refused(
+            f"no run of {name}{asked} at budget={item.budget} has a record in {item.results_dir}"
+            + (f"; {elsewhere}" if elsewhere else "")
+        )
     if not item.blocks:
         yield from _columns(runs)
     else:
@@ -82,5 +89,11 @@ def _run(row: Any, title: str) -> Iterator[str]:
     yield f"  {title}"
     yield f"    record: {row.path}"
     yield f"    hash {record['config_hash']}, code {commit_of(record)}, {host.get('cpu')}, {versions}"
-    command = ["dgpbench", "run", *Identity(**record["identity"]).arguments(), *threads, ELSEWHERE]
+    command = ["dgpbench", "run", *Identity(**record["identity"]).arguments(), *threads, ELSEWHERE, *_flags(row.method)]
     yield f"    again: {shlex.join(command)}"
+
+
+def _flags(method: str) -> list[str]:
+    """The flag that brings a method of a file."""
+    found = location_of(method) if code_of(method) is not None else ""
+    return [FLAG, found] if Path(found).is_file() else []

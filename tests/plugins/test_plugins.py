@@ -226,3 +226,110 @@ def test_no_record_and_no_configuration_names_code(tmp_path):
     """A record of a plug-in's run holds a digest of its code and no path to it."""
     path = plugin(tmp_path, "pathless")
     assert str(tmp_path) not in json.dumps(run(tmp_path, "pathless", f"--plugin={path}").record)
+
+
+def changed(folder, name: str, *pairs: tuple[str, str]) -> Path:
+    """The plug-in of these tests, some pieces replaced."""
+    path = plugin(folder, name)
+    text = path.read_text()
+    for piece, other in pairs:
+        assert piece in text
+        text = text.replace(piece, other)
+    path.write_text(text)
+    return path
+
+
+def test_annotations_may_be_texts(tmp_path):
+    path = changed(tmp_path, "of_texts", ("from dataclasses", "from __future__ import annotations\nfrom dataclasses"))
+    record = run(tmp_path, "of_texts", f"--plugin={path}", "method.num_features=30").record
+    assert record["config"]["method"]["num_features"] == 30
+
+
+@pytest.mark.parametrize(
+    ("name", "piece", "other", "words"),
+    [
+        ("of_a_tuple", "noise: float", "noise: tuple[float, ...]", "a setting is int, float, bool, str or list"),
+        ("of_a_name", "noise: float", "family: str = setting('f', default='a')\n    noise: float", "named family"),
+        ("of_a_budget", "fit, Ridge)", "fit, Ridge, budgets={'smok': {}})", "there is no budget 'smok'"),
+        ("of_a_value", "fit, Ridge)", "fit, Ridge, budgets={'smoke': {'b': 1}})", "budget smoke sets b, which is none"),
+        ("of_an_exit", "import numpy", "raise SystemExit\nimport numpy", "cannot be loaded: SystemExit"),
+    ],
+)
+def test_a_plug_in_that_cannot_be_asked_for_is_refused(tmp_path, capsys, name, piece, other, words):
+    path = changed(tmp_path, name, (piece, other))
+    assert door.command("validate", f"method={name}", *QUICK, f"--plugin={path}") == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_name_with_a_hyphen_is_refused(tmp_path, capsys):
+    path = changed(tmp_path, "of_hyphens", ('Method("of_hyphens"', 'Method("of-hyphens"'))
+    assert door.command("validate", "method=mf", *QUICK, f"--plugin={path}") == 2
+    assert "a name is of letters, digits and _" in capsys.readouterr().err
+
+
+def test_a_fit_that_fails_saves_nothing_and_says_why(tmp_path, capsys):
+    path = changed(
+        tmp_path, "failing",
+        ("    return Fitted(", "    raise ValueError('no such thing')\n    return Fitted("),
+        ("fit, Ridge)", "fit, Ridge, restore=lambda settings, arrays: None)"),
+    )  # fmt: skip
+    words = ("method=failing", "dataset=diabetes", f"--plugin={path}", "--output", str(tmp_path / "model"))
+    assert door.command("fit", *words, "progress=false") == 1
+    assert capsys.readouterr().err.endswith("the fit failed, and no model was saved: ValueError: no such thing\n")
+    assert not (tmp_path / "model" / "model.json").exists()
+
+
+SAVED = """
+def restore(settings, arrays):
+    found = object.__new__(Fitted)
+    vars(found).update(arrays, noise=settings.noise)
+    return found
+
+Fitted.parameters = lambda self: {"W": self.W, "b": self.b, "A": self.A, "w": self.w}
+METHOD = Method("NAME", fit, Ridge, restore=restore)
+"""
+
+
+def test_a_model_is_used_with_the_code_that_it_was_fitted_with(tmp_path):
+    """In processes of their own, as a user meets it."""
+    path = plugin(tmp_path, "kept")
+    path.write_text(path.read_text().split("METHOD =")[0] + SAVED.replace("NAME", "kept"))
+    (tmp_path / "table.csv").write_text("a,y\n" + "".join(f"{a},{a * a}\n" for a in range(30)))
+    data = ("dataset=csv", f"dataset.path={tmp_path}/table.csv", "dataset.target=y", "dataset.keep=[a]")
+
+    def outcome(*words: str):
+        command = [sys.executable, "-m", "dgpbench", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=200)
+
+    model, table = str(tmp_path / "model"), str(tmp_path / "table.csv")
+    assert outcome("fit", "method=kept", *data, "--plugin", str(path), "--output", model).returncode == 0
+    assert outcome("predict", model, table, "--plugin", str(path)).returncode == 0
+    alone = outcome("predict", model, table)
+    assert (alone.returncode, alone.stderr) == (
+        2,
+        "dgpbench: the method kept comes from outside: --plugin FILE names the file that it is in\n",
+    )
+    path.write_text(path.read_text().replace("np.cos", "np.sin"))
+    other = outcome("predict", model, table, "--plugin", str(path))
+    assert other.returncode == 2
+    assert "another version of the code of kept" in other.stderr
+
+
+def test_a_table_shows_no_runs_of_other_code_than_what_is_loaded(tmp_path, capsys):
+    path = plugin(tmp_path, "shown_new")
+    record = run(tmp_path, "shown_new", f"--plugin={path}").directory / "record.json"
+    words = ("table", "dgpbench_uci", "method=shown_new", "budget=smoke", "split=0", f"results_dir={tmp_path}/results")
+    text = record.read_text()
+    folder = record.parents[1] / "split0-seed0"
+    target = tmp_path / "results" / "runs" / "interpolation" / "boston" / folder.relative_to(record.parents[3])
+    target.mkdir(parents=True)
+    (target / "record.json").write_text(text.replace('"dataset": "diabetes"', '"dataset": "boston"'))
+    assert door.command(*words, "dataset=boston", "--metric", "rmse") == 0
+    assert "1 of 1 cells" not in capsys.readouterr().out
+    (target / "record.json").write_text(
+        text.replace('"dataset": "diabetes"', '"dataset": "boston"').replace(
+            json.loads(text)["config"]["method"]["code"], "0" * 16
+        )
+    )
+    assert door.command(*words, "dataset=boston", "--metric", "rmse") == 0
+    assert "1 of 1 cells are incomplete" in capsys.readouterr().out

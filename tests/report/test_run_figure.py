@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
+from dgpbench.errors import Refused
 from dgpbench.report import run_figure as pictures
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
@@ -87,7 +88,7 @@ def test_a_picture_shows_what_the_predictions_say_and_no_more():
     points = points_of(51)
     without_pit, means = points.drop(columns="pit"), points[["row", "y", "mean"]]
     assert len(pictures.run_figure(without_pit, trace_of([None] * 3), {"rmse": 3.0}, "a title").axes) == 2
-    with pytest.raises(ValueError, match="neither a spread nor a distribution function"):
+    with pytest.raises(Refused, match="neither a spread nor a distribution function"):
         pictures.run_figure(means, None, {"rmse": 3.0}, "a title")
 
 
