@@ -137,6 +137,7 @@ class Advice:
     sentence: str
 
 
+DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}"  # as people write it: 14.01.2020
 # Numbers as people write them, in the order in which they are tried.
 WRITTEN = {
     r"-?\d{1,3}(,\d{3})+(\.\d+)?": "dataset.thousands=comma reads a comma between thousands, "
@@ -145,7 +146,7 @@ WRITTEN = {
     r"-?\d{1,3}(\.\d{3})+(,\d+)?": "dataset.decimal=comma and dataset.thousands=point read such numbers",
     r"-?\d{1,3}(\s\d{3})+(\.\d+)?": "dataset.thousands=blank reads a blank between thousands",
     r"-?\d{1,3}('\d{3})+(\.\d+)?": "dataset.thousands=apostrophe reads an apostrophe between thousands",
-    r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}": "dataset.dates=auto dataset.date_format=%d.%m.%Y (or the like) reads dates",
+    DATE: "dataset.dates=auto dataset.date_format=%d.%m.%Y (or the like) reads dates",
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dgpbench.datasets.cells import days, listed
+from dgpbench.datasets.cells import DATE, days, listed
 from dgpbench.errors import Refused
 
 if TYPE_CHECKING:
@@ -62,6 +62,12 @@ def _kind(column: "pd.Series", categorical: str | Sequence[str], dates: str | Se
         return "date"
     if categorical != "auto" or _mostly_numbers(given):
         return "number"
+    if given.astype(str).str.strip().str.fullmatch(DATE).all():
+        raise Refused(
+            f"column {column.name!r} holds dates such as {given.iloc[0]}, of which dataset.categorical=auto would make "
+            "categories: dataset.dates=auto dataset.date_format=%d.%m.%Y (or the like) reads them, and "
+            f"dataset.categorical={listed([column.name])} makes them categories all the same"
+        )
     if (count := given.nunique()) > MAX_CATEGORIES:
         raise Refused(
             f"column {column.name!r} holds {count:,} different texts in {len(column):,} rows, more than the "

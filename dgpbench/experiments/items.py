@@ -264,7 +264,7 @@ def _check_offered(name: str, sweeps: Sequence[Sweep], key: str, override: Any) 
     """
     :raises Refused: where some of the values are the item's, and others are none of its: they would be left out unsaid
     """
-    if key not in ("split", "method.num_layers") or any(_replaceable(sweep, key) for sweep in sweeps):
+    if key != "split" or any(_replaceable(sweep, key) for sweep in sweeps):
         return
     offered = dict.fromkeys(value for sweep in sweeps for value in sweep.values[key])
     wanted = values_of(override, tuple(offered))

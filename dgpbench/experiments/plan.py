@@ -115,7 +115,7 @@ def count(runs: list[Planned]) -> dict[str, int]:
 
 
 def matrix(runs: list[Planned]) -> str:
-    """Data sets by columns: '3/10' done, and how many failed or are in conflict where any are."""
+    """Data sets by methods, the longer list as rows: '3/10' done, and how many failed or are in conflict, if any."""
     from tabulate import tabulate
 
     columns = dict.fromkeys(map(_column, runs))
@@ -124,7 +124,10 @@ def matrix(runs: list[Planned]) -> str:
         cells = rows.setdefault(each.run.dataset_name, {name: [] for name in columns})
         cells[_column(each)].append(each)
     lines = [[dataset, *map(_cell, cells.values())] for dataset, cells in rows.items()]
-    return tabulate(lines, headers=["dataset", *columns], tablefmt="simple", disable_numparse=True)
+    headings = ["data set", *columns]
+    if len(columns) > len(rows):
+        headings, *lines = (list(each) for each in zip(["method", *columns], *lines, strict=True))
+    return tabulate(lines, headers=headings, tablefmt="simple", disable_numparse=True)
 
 
 def _column(planned: Planned) -> str:

@@ -135,7 +135,11 @@ def restore_function(family: str) -> Callable[[FitSettings, Mapping[str, np.ndar
     if guest is None:
         return import_module(f"dgpbench.methods.{family}").restore
     if (restore := guest.restore) is None:
-        raise Refused(f"{family} cannot be saved: its predictors have no parameters() that a restore() takes")
+        name = family.removeprefix(OUTSIDE)
+        raise Refused(
+            f"{name} has no restore(), by which `dgpbench fit` and DeepGPRegressor predict from a model's arrays; "
+            f"`dgpbench run method={name}` takes it"
+        )
     return restore
 
 

@@ -102,8 +102,8 @@ def _of_record(directory: Path) -> Mapping[str, Any]:
     return {"model": model, "about": {"choices": choices, **about}, "files": {ARRAYS: record["files"][ARRAYS]}}
 
 
-def _check_code(method: Mapping[str, Any]) -> None:
-    made, name = method.get("code"), method["name"]
+def _check_code(recorded: Mapping[str, Any]) -> None:
+    made, name = recorded.get("code"), recorded["name"]
     if made is not None and groups.exists("method", name) and code_of(name) != made:
         raise ValueError(f"it was fitted with another version of the code of {name}; fit it again")
 

@@ -235,3 +235,10 @@ def test_a_schema_can_be_had_of_a_frame_alone() -> None:
     frame = pd.DataFrame({"a": [1.0, None, 3.0], "c": ["x", "y", "x"]})
     encoder = ColumnEncoder.fit(frame, Schema.of(frame, missing="impute", categorical="auto"))
     assert encoder.transform(frame).tolist() == [[1, 0, 1, 0], [2, 1, 0, 1], [3, 0, 1, 0]]
+
+
+def test_dates_that_are_no_iso_dates_do_not_become_categories_unasked(tmp_path: Path) -> None:
+    text = "d,x,y\n" + "".join(f"{day}.01.2020,{day % 3},{day}\n" for day in range(1, 11))
+    with pytest.raises(Refused, match=r"'d' holds dates such as 1.01.2020.*dataset.date_format=%d.%m.%Y"):
+        own(tmp_path, text, **AUTO)
+    assert own(tmp_path, text, categorical=["d"]).encoded(np.arange(10))[0].shape == (10, 11)

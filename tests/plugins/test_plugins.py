@@ -214,6 +214,8 @@ def test_gpytorch_is_never_given_triton_which_ends_a_process_that_has_tensorflow
     """Whether GPyTorch is installed or not: the run itself fails, in an empty one."""
     monkeypatch.setitem(sys.modules, "triton", None)  # put back after the test
     monkeypatch.delitem(sys.modules, "triton")
+    monkeypatch.setitem(sys.modules, "gpytorch", None)  # so is this
+    monkeypatch.delitem(sys.modules, "gpytorch")
     (tmp_path / "triton.py").touch()
     (tmp_path / "gpytorch.py").touch()
     monkeypatch.syspath_prepend(tmp_path)

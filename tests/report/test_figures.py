@@ -124,6 +124,19 @@ def test_no_two_columns_of_an_item_look_alike(name):
     assert len(set(looks.values())) == len(columns), looks
 
 
+def test_a_legend_of_many_methods_leaves_room_for_the_panel():
+    def draw(frame, ax):
+        for name in frame["name"]:
+            ax.plot([0, 1], [0, 1], label=name)
+        ax.legend()
+        return ax
+
+    figure = page("title", [Panel("", draw, pd.DataFrame({"name": [f"a method of many, {n}" for n in range(22)]}))])
+    FigureCanvasAgg(figure).draw()
+    (ax,) = figure.axes
+    assert ax.get_window_extent().height / figure.dpi > 1.8
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3, 5])
 def test_a_plug_in_has_the_look_of_no_listed_method(depth):
     listed = {look(method, layers).marker for method in COLOURS for layers in range(1, 6)}

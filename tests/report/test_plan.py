@@ -57,7 +57,8 @@ def test_states_of_runs(results):
     again = planned(results, *SMALL)
     assert [run.state for run in again] == ["done", "failed", "missing", "missing", "missing", "conflict"]
     text = matrix(again)
-    assert text.splitlines()[0].split("  ")[0] == "dataset"
+    assert text.splitlines()[0].split() == ["method", "boston"]
+    assert text.splitlines()[2].split("  ")[0] == "sgp L1"
     assert "1/2, 1 failed" in text
     assert "0/2, 1 conflict" in text
 

@@ -343,8 +343,8 @@ def test_records_from_before_a_score_leave_its_cell_incomplete_and_never_a_numbe
         assert "nan" not in text.lower()
         if form == "md":
             wanted = {
-                "pinball": "| boston    |     2/3 |       none |",
-                "interval_score_90": "| boston    |     none |       none |",
+                "pinball": "| mf L3 | 2/3 |\n| star L3 | none |",
+                "interval_score_90": "| mf L3 | none |\n| star L3 | none |",
             }
             assert wanted[metric].replace(" ", "") in text.replace(" ", "")
 

@@ -17,6 +17,7 @@ from matplotlib.transforms import ScaledTranslation
 from dgpbench.report.figures.style import house_style, plain
 
 LABEL_INCHES = 0.45  # tick labels and axis label below a panel
+LINE_INCHES = 0.2  # of a legend
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,10 @@ def _share_legend(figure: Figure, axes: list[Axes], columns: int) -> None:
         for ax, found in labelled.items():
             _legend_below(figure, ax, columns, *found)
         return
-    figure.legend(*most, loc="outside lower center", ncols=_fitting(figure.get_figwidth(), most[1]))
+    beside = _fitting(figure.get_figwidth(), most[1])
+    figure.legend(*most, loc="outside lower center", ncols=beside)
+    lines = ceil(len(most[1]) / beside)  # the page has room for two
+    figure.set_figheight(figure.get_figheight() + LINE_INCHES * max(0, lines - 2))
 
 
 def _legend_below(figure: Figure, ax: Axes, columns: int, handles: list, labels: list[str]) -> None:
