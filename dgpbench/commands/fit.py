@@ -33,8 +33,10 @@ def fit(options: Namespace) -> int:
     except Diverged as ended:
         print(f"dgpbench: the fit diverged, and no model was saved: {ended}", file=sys.stderr)
         return 1
+    except Refused:
+        raise
     except Exception as ended:  # a method from outside may fail in any way; ours tell where
-        if not run.card.family.startswith(OUTSIDE) or isinstance(ended, Refused):
+        if not run.card.family.startswith(OUTSIDE):
             raise
         print(f"dgpbench: the fit failed, and no model was saved: {type(ended).__name__}: {ended}", file=sys.stderr)
         return 1

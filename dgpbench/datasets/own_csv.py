@@ -56,7 +56,7 @@ def load(spec: Mapping[str, Any]) -> Table:
     path = Path(settings.path).expanduser()
     frame = read_frame(path, settings)
     target = _known(settings.target, frame, "dataset.target")
-    if target in settings.drop:
+    if target in map(str, settings.drop):
         raise Refused(f"dataset.drop names {target}, which is dataset.target: leave it out of one of them")
     frame = _without(frame, settings)
     if len(frame.columns) < 2:

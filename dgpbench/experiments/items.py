@@ -248,7 +248,8 @@ def narrow(item: Item, given: Sequence[str]) -> Item:
             external[key] = override.input_line
             results_dir = str(override.value()) if key == "results_dir" else results_dir
             continue
-        _check_offered(item.name, sweeps, key, override)
+        if key == "split":
+            _check_splits(item.name, sweeps, override)
         kept = [_narrowed(sweep, key, override) for sweep in sweeps]
         if not any(kept):
             offered = dict.fromkeys(value for sweep in item.sweeps for value in sweep.values.get(key, ()))
@@ -260,17 +261,15 @@ def narrow(item: Item, given: Sequence[str]) -> Item:
     return replace(item, sweeps=tuple(sweeps), external=external, results_dir=results_dir, narrowed=tuple(narrowed))
 
 
-def _check_offered(name: str, sweeps: Sequence[Sweep], key: str, override: Any) -> None:
+def _check_splits(name: str, sweeps: Sequence[Sweep], override: Any) -> None:
     """
-    :raises Refused: where some of the values are the item's, and others are none of its: they would be left out unsaid
+    :raises Refused: where some of the splits are the item's, and others are none of its: they would be left out unsaid
     """
-    if key != "split" or any(_replaceable(sweep, key) for sweep in sweeps):
-        return
-    offered = dict.fromkeys(value for sweep in sweeps for value in sweep.values[key])
+    offered = dict.fromkeys(split for sweep in sweeps for split in sweep.values["split"])
     wanted = values_of(override, tuple(offered))
     left = [value for value in wanted if value not in offered]
     if left and len(left) < len(wanted):
-        raise Refused(f"{override.input_line}: {name} has no {key} {', '.join(left)}; it has {', '.join(offered)}")
+        raise Refused(f"{override.input_line}: {name} has no split {', '.join(left)}; it has {', '.join(offered)}")
 
 
 def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:

@@ -17,7 +17,7 @@ from dgpbench.config import groups
 from dgpbench.config.canonical import plain
 from dgpbench.errors import Refused
 from dgpbench.models.model import CHOICES, Model
-from dgpbench.plugins.method import code_of
+from dgpbench.plugins.method import is_of_this_code
 from dgpbench.runs import store
 from dgpbench.runs.description import Description
 from dgpbench.system.files import ANOTHER_OUTPUT, replacing, write_whole
@@ -103,8 +103,8 @@ def _of_record(directory: Path) -> Mapping[str, Any]:
 
 
 def _check_code(recorded: Mapping[str, Any]) -> None:
-    made, name = recorded.get("code"), recorded["name"]
-    if made is not None and groups.exists("method", name) and code_of(name) != made:
+    name = recorded["name"]
+    if groups.exists("method", name) and not is_of_this_code(recorded):  # exists() loads what is installed
         raise ValueError(f"it was fitted with another version of the code of {name}; fit it again")
 
 

@@ -32,11 +32,12 @@ def loaded() -> list[str]:
     return list(dict.fromkeys(location_of(name) for name in groups.added("method")))
 
 
-def load_file(path: Path) -> list[str]:
+def load_file(path: str | Path) -> list[str]:
     """Run a Python file and register every ``Method`` that stands in it under a name.
 
     :raises Refused: where it is not there, fails, or holds none
     """
+    path = Path(path).expanduser()
     if not path.is_file():
         raise Refused(f"{FLAG} {path}: there is no such file")
     module_name = f"dgpbench_plugin_{path.stem}"
@@ -109,7 +110,7 @@ def take_flags(arguments: list[str]) -> list[str]:
         path = value if equals else next(given, None)
         if not path:
             raise Refused(f"{FLAG} needs a file, as in {FLAG} my_method.py")
-        load_file(Path(path).expanduser())
+        load_file(path)
     return left
 
 

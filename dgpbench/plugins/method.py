@@ -151,9 +151,18 @@ def location_of(name: str) -> str:
     return _sources[name].location
 
 
-def code_of(name: str) -> str | None:
-    """The digest of a method's code; None of one that is not loaded."""
-    return _sources[name].digest if name in _sources else None
+def is_loaded(name: str) -> bool:
+    """Whether a method came from outside and is loaded."""
+    return name in _sources
+
+
+def is_of_this_code(recorded: Mapping[str, Any]) -> bool:
+    """Whether the method's settings in a record are of the code that is loaded; where none is, nothing speaks against.
+
+    This package's own baselines are told apart by the commit of a record, as its other methods are.
+    """
+    made, name = recorded.get("code"), recorded["name"]
+    return made is None or not is_loaded(name) or made == _sources[name].digest or made.startswith("dgpbench ")
 
 
 def _check_names(method: Method) -> None:

@@ -106,7 +106,7 @@ class Quantiles:
     def crps(self, Y: np.ndarray) -> np.ndarray:
         """int (F(x) - 1[x >= y])^2 dx, F by straight lines between quantiles and without tails beyond them, [N, P].
 
-        The probability beyond an outermost quantile lies at it: no forecast scores below the true distribution.
+        The probability beyond an outermost quantile lies at it: a distribution, so that the score is proper.
         """
         low, high = self.values[:-1], self.values[1:]
         p, r = self.levels[:-1, None, None], self.levels[1:, None, None]

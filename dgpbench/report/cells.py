@@ -19,7 +19,7 @@ from dgpbench.config.canonical import canonical
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, Item, Sweep, load
 from dgpbench.experiments.wanted import wanted as wanted_runs
-from dgpbench.plugins.method import code_of
+from dgpbench.plugins.method import is_of_this_code
 from dgpbench.predictions import metrics
 from dgpbench.runs import compact as compacting
 from dgpbench.runs import store
@@ -61,14 +61,9 @@ def _matches(item: Item, sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
         return mask
     changed, config = frame["overrides"].to_numpy(), frame["config"].to_numpy()
     for position in np.flatnonzero(mask):
-        mask[position] = _set_so(settings, changed[position], config[position]) and _of_this_code(config[position])
+        so = _set_so(settings, changed[position], config[position])
+        mask[position] = so and is_of_this_code(config[position]["method"])
     return mask
-
-
-def _of_this_code(config: Mapping[str, Any]) -> bool:
-    """Whether a plug-in's run was made with the code that is loaded; where none is, there is nothing to tell."""
-    made, loaded = setting_in(config, "method.code"), code_of(config["method"]["name"])
-    return None in (made, loaded) or made == loaded or made.startswith("dgpbench ")
 
 
 def _directory(row: pd.Series) -> Path:

@@ -10,7 +10,7 @@ import pandas as pd
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, column_name, load
 from dgpbench.plugins.loading import FLAG
-from dgpbench.plugins.method import code_of, location_of
+from dgpbench.plugins.method import is_loaded, location_of
 from dgpbench.report import cells, tables
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
@@ -95,5 +95,5 @@ def _run(row: Any, title: str) -> Iterator[str]:
 
 def _flags(method: str) -> list[str]:
     """The flag that brings a method of a file."""
-    found = location_of(method) if code_of(method) is not None else ""
+    found = location_of(method) if is_loaded(method) else ""
     return [FLAG, found] if Path(found).is_file() else []

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from test_check_method import GOOD, plugin
 
+from dgpbench.plugins import load_file
 from dgpbench.report.collect import collect
 
 QUICK = ("dataset=diabetes", "budget=smoke")
@@ -228,6 +229,10 @@ def test_no_record_and_no_configuration_names_code(tmp_path):
     """A record of a plug-in's run holds a digest of its code and no path to it."""
     path = plugin(tmp_path, "pathless")
     assert str(tmp_path) not in json.dumps(run(tmp_path, "pathless", f"--plugin={path}").record)
+
+
+def test_a_file_is_loaded_in_python_by_its_name_as_a_text(tmp_path):
+    assert load_file(str(plugin(tmp_path, "by_text"))) == ["by_text"]
 
 
 def changed(folder, name: str, *pairs: tuple[str, str]) -> Path:
