@@ -4,10 +4,10 @@ Nothing is loaded unless its name is asked for; no data file and no record names
 """
 
 import copyreg
-import importlib.util
 import sys
 from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from dgpbench.plugins.method import Method, Settings, Source, location_of, regis
 
 GROUP = "dgpbench.methods"
 FLAG = "--plugin"
+OURS = "dgpbench 0.1.0"  # whatever the version: records of this package's methods are told apart by their commits
 
 
 def load(location: str) -> list[str]:
@@ -41,10 +42,10 @@ def load_file(path: str | Path) -> list[str]:
     if not path.is_file():
         raise Refused(f"{FLAG} {path}: there is no such file")
     module_name = f"dgpbench_plugin_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
+    spec = spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise Refused(f"{FLAG} {path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
+    module = module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses and pickles look for it there
     try:
         spec.loader.exec_module(module)
@@ -119,12 +120,10 @@ def _points() -> dict[str, EntryPoint]:
 
 
 def _digest(point: EntryPoint) -> str:
-    """The version of the package that it comes from, and the digest of the file with it; of ours the version alone.
-
-    Ours are kept apart from another version's as all methods of this package are, by the commit in their records.
-    """
-    version = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-    found = importlib.util.find_spec(point.module)
-    if version.startswith("dgpbench ") or found is None or found.origin is None or not Path(found.origin).is_file():
+    """The version of the package that it comes from, and the digest of the file with it."""
+    if point.dist and point.dist.name == "dgpbench":
+        return OURS
+    version, found = f"{point.dist.name} {point.dist.version}" if point.dist else point.value, find_spec(point.module)
+    if found is None or found.origin is None or not Path(found.origin).is_file():
         return version
     return f"{version} {Source.of_file(Path(found.origin)).digest}"

@@ -157,12 +157,9 @@ def is_loaded(name: str) -> bool:
 
 
 def is_of_this_code(recorded: Mapping[str, Any]) -> bool:
-    """Whether the method's settings in a record are of the code that is loaded; where none is, nothing speaks against.
-
-    This package's own baselines are told apart by the commit of a record, as its other methods are.
-    """
+    """Whether the method's settings in a record are of the code that is loaded; where none is, they are."""
     made, name = recorded.get("code"), recorded["name"]
-    return made is None or not is_loaded(name) or made == _sources[name].digest or made.startswith("dgpbench ")
+    return made is None or not is_loaded(name) or made == _sources[name].digest
 
 
 def _check_names(method: Method) -> None:

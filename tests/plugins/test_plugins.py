@@ -17,6 +17,13 @@ from dgpbench.plugins import load_file
 from dgpbench.report.collect import collect
 
 QUICK = ("dataset=diabetes", "budget=smoke")
+VERSION_THEN_RUN = """
+import sys
+from importlib.metadata import version
+from dgpbench.cli import main
+print(version("dgpbench"))
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def run(folder, name: str, *words: str, status: str = "done"):
@@ -84,6 +91,23 @@ def test_a_method_of_an_installed_package_needs_no_flag_and_is_known_by_its_vers
         seen.append(json.loads(path.read_text())["config"]["method"]["code"])
     assert all(re.fullmatch("guest 1.5 [0-9a-f]{16}", each) for each in seen)
     assert seen[0] != seen[1]
+
+
+def test_a_baseline_of_ours_is_the_same_at_another_version_of_this_package(tmp_path):
+    """In a process of its own, before whose packages stands one that says that it is dgpbench 9.9."""
+    metadata = tmp_path / "dgpbench-9.9.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: dgpbench\nVersion: 9.9\n")
+    points = "[dgpbench.methods]\nbayesian_ridge = dgpbench.baselines.linear:BAYESIAN_RIDGE\n"
+    (metadata / "entry_points.txt").write_text(points)
+    record = run(tmp_path, "bayesian_ridge").record
+    words = ["run", "method=bayesian_ridge", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-c", VERSION_THEN_RUN, *words]
+    again = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
+    assert again.stdout.splitlines()[0] == "9.9"
+    assert "is done already" in again.stdout, again.stderr
+    assert record["config"]["method"]["code"] == "dgpbench 0.1.0"
 
 
 def test_settings_are_checked_as_all_settings_are(tmp_path, capsys):
