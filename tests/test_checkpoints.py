@@ -4,6 +4,7 @@ import os
 import signal
 
 import door
+import numpy as np
 import pytest
 
 from dgpbench.cli import main
@@ -152,6 +153,19 @@ def test_fully_coupled_starts_from_a_finished_mean_field_run(tmp_path, monkeypat
     assert abs(mf["rmse"] - fc["rmse"]) < 0.1 * mf["rmse"]
     assert main(["run", "method=star", "method.num_layers=2", *smoke, f'init_from="{start}"']) == 2
     assert "architecture" in capsys.readouterr().err
+
+
+def test_a_run_holds_out_the_rows_that_the_run_it_starts_from_did(tmp_path):
+    """Without a step it scores them as that one did at its end, but for the draws of 5 paths."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    table = door.write_table(tmp_path / "t.csv", X, np.sin(2 * X[:, 0]) + rng.standard_t(2, size=60))
+    small = ("budget=smoke", "method.num_inducing=4", "method.num_layers=2", "training.early_stopping=true")
+    ended = door.run(tmp_path / "mf", *table, "method=mf", *small, "training.max_iterations=400")
+    still = ("training.max_iterations=400", "training.learning_rate=1e-30", f'init_from="{ended.directory}"')
+    begun = door.run(tmp_path / "fc", *table, "method=fc", *small, *still)
+    expected = ended.trace["validation_tll"].iloc[-1]
+    assert begun.trace["validation_tll"].to_numpy() == pytest.approx(expected, abs=0.02)
 
 
 def test_starting_from_a_run_that_is_not_there_is_refused(tmp_path, monkeypatch, capsys):

@@ -45,7 +45,7 @@ def fit(
     method, training = settings.method, settings.training
     fitting, held_out = hold_out(train, training, seeds.holdout)
     Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)
-    model = build_model(settings, train.X, Z, principal_rows(fitting.X, method.widths()[:-1], seeds.initial))
+    model = build_model(settings, train.X, Z, principal_rows(fitting.X, method.widths()[:-1], seeds.initial, train.X))
     N = len(fitting.X)
     monitor = DeepPredictor(model, training.validation_samples, {})
     predictor = DeepPredictor(model, 1, {})
@@ -81,15 +81,18 @@ def build_model(
     return FullyFactorisedModel(prior, q, HiddenRows(hidden_means, method.row_variance))
 
 
-def principal_rows(X: np.ndarray, widths: tuple[int, ...], seed: int) -> list[np.ndarray]:
-    """The rows' starting values in each hidden layer, their inputs through the principal components, [N, T_l].
+def principal_rows(X: np.ndarray, widths: tuple[int, ...], seed: int, all_rows: np.ndarray) -> list[np.ndarray]:
+    """The rows' starting values in each hidden layer, their inputs through the layers' mean maps, [N, T_l].
 
     Where a layer is wider than the inputs the further GPs would start, and so stay, alike: a hundredth of noise tells
     them apart.
+
+    :param all_rows: the inputs that the maps are made of, held-out rows among them
     """
     values, rng = [], np.random.default_rng(seed)
     for width in widths:
-        X = X @ mean_map(X, width)
+        W = mean_map(all_rows, width)
+        X, all_rows = X @ W, all_rows @ W
         values.append(X + 0.01 * rng.normal(size=X.shape))
     return values
 

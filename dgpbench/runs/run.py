@@ -15,7 +15,7 @@ from dgpbench.datasets.table import Table
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds
 from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.runs import archive, fitting, on_the_way, store, summary
+from dgpbench.runs import archive, fitting, on_the_way, start, store, summary
 from dgpbench.runs.description import Description
 from dgpbench.runs.effects import partial_dependence
 from dgpbench.runs.guard import checkpoints_of, guarded
@@ -113,9 +113,17 @@ def _describe(run: Run, problem: Problem, settings: FitSettings, seeds: Seeds) -
 
 
 def seeds_of(run: Run, table: Table) -> Seeds:
-    """Splits are shared by all methods; everything drawn here belongs to one method, one split and one seed."""
+    """Splits are shared by all methods; everything drawn here belongs to one method, one split and one seed.
+
+    A run that starts where another ended holds out the rows that the other did: it has not been trained on them.
+    """
     axes = axes_of(run, table)
-    return Seeds(*(seed_for(purpose, **axes) for purpose in ("initial", "holdout", "batches", "samples", "prediction")))
+    drawn = {name: seed_for(name, **axes) for name in ("initial", "holdout", "batches", "samples", "prediction")}
+    if run.init_from is not None:
+        before = start.identity(run.init_from, run.limits.results_dir)
+        of_before = {"method": before.method, "num_layers": before.num_layers, "seed": before.seed}
+        drawn["holdout"] = seed_for("holdout", **axes | of_before)
+    return Seeds(**drawn)
 
 
 def axes_of(run: Run, table: Table) -> dict[str, object]:

@@ -133,3 +133,13 @@ def test_rows_and_inducing_inputs_start_as_documented_and_every_row_trains(fitte
     Z = start.parameters[".prior.layers[0].Z"]
     nearest = np.argmin(((X[:, None] - Z) ** 2).sum(axis=-1), axis=1)
     np.testing.assert_allclose(Z, [X[nearest == index].mean(axis=0) for index in range(M)], rtol=0, atol=1e-12)
+
+
+def test_rows_start_at_their_layers_mean_map_where_others_are_held_out():
+    """Three inputs of nearly equal variances: the principal components of fewer rows are others."""
+    inputs = np.random.default_rng(0).normal(size=(60, 3))
+    still = ("training.early_stopping=true", "training.max_iterations=400", "training.learning_rate=1e-30")
+    start = door.fit(inputs, inputs[:, 0], *SETTINGS, "method.num_layers=2", *still)
+    (m, _), mapped = hidden_rows(start, 2)[0], inputs @ start.parameters[".prior.layers[0].mean_function.A"]
+    assert m.shape == (54, 2)
+    assert np.abs(m[:, None] - mapped).max(axis=-1).min(axis=1).max() < 0.05
