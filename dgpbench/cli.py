@@ -95,6 +95,8 @@ def _add_models(commands) -> None:
     predict.add_argument(
         "--quantiles", default="0.05,0.5,0.95", metavar="P,...", help="probabilities (default: 0.05,0.5,0.95)"
     )
+    reading = "how the file is read where it differs from the training file, as in dataset.encoding=utf-16"
+    predict.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=reading)
 
 
 def _add_data(commands) -> None:

@@ -143,9 +143,10 @@ def test_validate_says_the_sizes_of_the_data_and_what_run_would_say(monkeypatch,
     door.without_training(monkeypatch)
     table = door.write_table(tmp_path / "own.csv", np.arange(60.0).reshape(20, 3), np.arange(20.0))
     given = (*table, "method=mf", "method.num_inducing=4", f"results_dir={tmp_path}")
-    valid, data, start, _ = validated(capsys, *given)
+    valid, data, columns, start, _ = validated(capsys, *given)
     assert valid == "valid: `dgpbench run` takes it"
     assert re.fullmatch(r"own-\w+: 20 rows, 3 features, target y; 18 train and 2 test", data)
+    assert columns == "  x0, x1, x2: numbers"
     capsys.readouterr()
     assert door.command("run", *given, "plot=false") == 0
     assert start in capsys.readouterr().err.splitlines()

@@ -69,6 +69,7 @@ def test_show_draws_partial_dependence_of_a_users_own_table(finished, tmp_path):
 
 def test_validate_takes_the_table_and_refuses_it_without_the_settings(given, capsys):
     assert door.command("validate", *given, "method=gpr") == 0
+    assert "  colour: 2 columns of 0 and 1, one for each category (blue, red)" in capsys.readouterr().out
     assert door.command("validate", *given[:3], "method=gpr") == 2
     assert "dataset.categorical=auto" in capsys.readouterr().err
 

@@ -2,10 +2,16 @@
 
 import sys
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dgpbench.config.overrides import parse
+from dgpbench.config.settings import declared
+from dgpbench.datasets.columns import said_of_unknown
+from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.errors import Refused
 from dgpbench.models import directory, summaries
 from dgpbench.models.model import ROWS_AT_ONCE, Model
@@ -14,30 +20,58 @@ from dgpbench.system.files import ANOTHER_OUTPUT, replacing
 if TYPE_CHECKING:
     import pandas as pd
 
+READ_BY = ("separator", "decimal", "thousands", "encoding", "header", "sheet", "na_values")
+
 
 def predict(options: Namespace) -> int:
     """Read, predict and write some thousands of rows at a time, so that a million fit in memory."""
     quantiles = summaries.probabilities(options.quantiles)
     model = directory.load(options.model)
-    parts = _predicted(model, Path(options.table), quantiles)
+    path, unknown = Path(options.table), Counter[tuple[str, str]]()
+    parts = _predicted(model, path, _reading(model, options.overrides), quantiles, unknown)
     if options.output is None:
         for number, frame in enumerate(parts):
             frame.to_csv(sys.stdout, index=False, header=number == 0)
-        return 0
-    output, rows = Path(options.output), 0
-    if output.exists() and output.samefile(options.table):
+    else:
+        _write(parts, Path(options.output), path)
+    for sentence in said_of_unknown(unknown, str(path)):
+        print(f"dgpbench: {sentence}", file=sys.stderr)
+    return 0
+
+
+def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
+    """All parts to one file, which is there only if all of them are."""
+    rows = 0
+    if output.exists() and output.samefile(path):
         raise Refused(f"--output {output} is the table that is read; choose another file")
     with replacing(output, ANOTHER_OUTPUT) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         for frame in parts:
             frame.to_csv(file, index=False, header=rows == 0)
             rows += len(frame)
     print(f"{rows:,} rows predicted: {output}")
-    return 0
 
 
-def _predicted(model: Model, path: Path, quantiles: list[float]) -> Iterator["pd.DataFrame"]:
+def _reading(model: Model, overrides: list[str]) -> TableSettings:
+    """How the file is read: as the training file, where nothing else is said.
+
+    :raises Refused: for a setting that is not about how a file is read
+    """
+    known, given = declared(TableSettings), {}
+    for override in parse(overrides):
+        name = override.get_key_element().removeprefix("dataset.")
+        if name not in READ_BY:
+            takes = ", ".join(f"dataset.{each}" for each in READ_BY)
+            raise Refused(f"predict takes settings of how the file is read, {takes}, and not {override.input_line}")
+        given[name] = known[name].read(f"dataset.{name}", override.value())
+    return replace(model.description.reading, **given)
+
+
+def _predicted(
+    model: Model, path: Path, reading: TableSettings, quantiles: list[float], unknown: Counter[tuple[str, str]]
+) -> Iterator["pd.DataFrame"]:
     """The columns of predictions of successive rows of a file.
 
+    :param unknown: takes the categories that training did not have
     :raises Refused: where the file holds no rows, or not the columns that the model was fitted to
     """
     import pandas as pd
@@ -45,11 +79,12 @@ def _predicted(model: Model, path: Path, quantiles: list[float]) -> Iterator["pd
     from dgpbench.datasets.table_files import parts
 
     empty = True
-    for frame in parts(path, model.description.reading, ROWS_AT_ONCE):
+    for frame in parts(path, reading, ROWS_AT_ONCE):
         if not len(frame):
             continue
-        empty = False
-        for mixture in model.in_chunks(model.inputs(frame, str(path))):
+        empty, X = False, model.inputs(frame, str(path))
+        unknown.update(model.description.encoder.unknown(frame))
+        for mixture in model.in_chunks(X):
             yield pd.DataFrame(summaries.summary(mixture, quantiles))
     if empty:
         raise Refused(f"{path} holds no rows below its header: there is nothing to predict")

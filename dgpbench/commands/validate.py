@@ -24,12 +24,13 @@ the products that training cannot leave out, counted, at the rate of this machin
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of one run's data: rows that train and test, features that vary, and the table in words."""
+    """Of one run's data: rows that train and test, features that vary, the table in words, what its columns become."""
 
     num_rows: int
     num_test_rows: int
     num_features: int
     words: str
+    columns: Sequence[str] = ()
 
 
 def validate(arguments: Sequence[str]) -> int:
@@ -74,6 +75,7 @@ def _outlook(run: Run, table: "Table | None") -> list[str]:
         start.parameters(run.init_from, run.limits.results_dir)
     return [
         f"{sizes.words}; {sizes.num_rows:,} train and {sizes.num_test_rows:,} test",
+        *sizes.columns,
         f"{summary.of_start(run, sizes.num_rows)}\n  {forecast(run, sizes.num_rows, sizes.num_features)}",
     ]
 
@@ -91,11 +93,13 @@ def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
 def _read(run: Run, table: "Table") -> Sizes:
     """The sizes of a table's parts, posed as the run would pose them."""
     from dgpbench.runs.problem import prepare
+    from dgpbench.runs.record import described_data
 
     problem = prepare(run, table)
     features = problem.train.X.shape[1]
     words = f"{table.name}: {table.num_rows:,} rows, {features} features, target {table.target_name}"
-    return Sizes(len(problem.train.X), len(problem.test.X), features, words)
+    columns = summary.column_lines(described_data(table, problem.encoder, problem.scaler))
+    return Sizes(len(problem.train.X), len(problem.test.X), features, words, columns)
 
 
 def declared(run: Run) -> Sizes:

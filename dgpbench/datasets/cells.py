@@ -1,5 +1,6 @@
 """Raw cells as typed columns, and one sentence for those that cannot be: how many, and where the first three are."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -85,10 +86,19 @@ def places(frame: "pd.DataFrame", chosen: "Mapping[str, pd.Series]", count: int,
 
 
 def text_of(value: Any) -> str:
-    """A category as text: 5 for 5 and for 5.0, as which pandas reads it in a column with gaps."""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value).strip()
+    """A category as text, the same whatever else its column holds: pandas reads 01, 5.0 and TRUE as 1, 5 and True.
+
+    It does so in a column, or a part of one, that holds nothing but numbers, or true and false.
+    """
+    text = str(value).strip()
+    if text.lower() in ("true", "false"):
+        return text.capitalize()
+    if not re.fullmatch(NUMBER, text):
+        return text
+    if text.isdecimal():
+        return str(int(text))
+    number = float(text)
+    return str(int(number)) if number.is_integer() else str(number)
 
 
 def days(column: "pd.Series", date_format: str | None = None) -> "pd.Series":
@@ -137,6 +147,7 @@ class Advice:
     sentence: str
 
 
+NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}"  # as people write it: 14.01.2020
 # Numbers as people write them, in the order in which they are tried.
 WRITTEN = {
@@ -146,6 +157,8 @@ WRITTEN = {
     r"-?\d{1,3}(\.\d{3})+(,\d+)?": "dataset.decimal=comma and dataset.thousands=point read such numbers",
     r"-?\d{1,3}(\s\d{3})+(\.\d+)?": "dataset.thousands=blank reads a blank between thousands",
     r"-?\d{1,3}('\d{3})+(\.\d+)?": "dataset.thousands=apostrophe reads an apostrophe between thousands",
+    r"-?\d+(\.\d+)?\s*%": "no setting reads percent signs: take them out",
+    "\u2212.*": "a typographic minus sign begins them: write - in its place",
     DATE: "dataset.dates=auto dataset.date_format=%d.%m.%Y (or the like) reads dates",
 }
 
@@ -160,10 +173,12 @@ def _advice(
         return Advice("no date", "dataset.date_format=%d.%m.%Y, or the like, says how dates are written")
     if "flag" in (kinds[name] for name in wrong):
         return Advice("neither true nor false", "correct them")
+    written = {name: sentence for name, cells in wrong.items() if (sentence := advice_on(frame[name][cells]))}
+    if written:
+        name, sentence = next(iter(written.items()))
+        alike = set(written.values()) == {sentence} and len(written) == len(wrong)
+        return Advice("text", sentence if alike else f"in {name!r}, {sentence}")
     values = pd.concat([frame[name][cells].astype(str) for name, cells in wrong.items()]).str.strip()
-    for pattern, sentence in WRITTEN.items():
-        if values.str.fullmatch(pattern).all():
-            return Advice("text", sentence)
     if otherwise:
         return Advice("text", otherwise)
     if all(frame[name].notna().sum() > 2 * cells.sum() for name, cells in wrong.items()):
@@ -174,6 +189,14 @@ def _advice(
     ways += ["dataset.categorical=auto makes columns of 0 and 1 of categories"] if len(dates) < len(wrong) else []
     drop = f"'dataset.drop={listed(list(wrong))}' leaves {it(wrong)} out"
     return Advice("text" if len(dates) < len(wrong) else "dates", ", ".join([*ways, drop]))
+
+
+def advice_on(cells: "pd.Series") -> str | None:
+    """What reads cells that are all numbers or dates as people write them; None of other text."""
+    texts = cells.astype(str).str.strip()
+    odd = texts[~texts.str.fullmatch(NUMBER)]
+    found = (sentence for pattern, sentence in WRITTEN.items() if len(odd) and odd.str.fullmatch(pattern).all())
+    return next(found, None)
 
 
 def shown(names: Sequence[str]) -> str:

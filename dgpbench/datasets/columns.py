@@ -4,6 +4,7 @@ Gaps are filled with the median of the training rows, beside a 0/1 column that s
 becomes one 0/1 column for each that the training rows hold, all 0 for an unknown one. scikit-learn does both.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -97,6 +98,15 @@ class ColumnEncoder:
         rows[categories] = rows[categories].fillna(MISSING)
         return np.ascontiguousarray(self._transformer().transform(rows), dtype=np.float64)
 
+    def unknown(self, frame: "pd.DataFrame") -> Counter[tuple[str, str]]:
+        """How many raw rows hold each category that the training rows did not, by column and category."""
+        found: Counter[tuple[str, str]] = Counter()
+        for column in self.columns:
+            if column.kind == "category":
+                texts = typed(frame, {column.name: "category"})[column.name].fillna(MISSING)
+                found.update((column.name, text) for text in texts[~texts.isin(column.categories)])
+        return found
+
     def _transformer(self) -> "ColumnTransformer":
         """scikit-learn's transformer with every value given, so that its fit, to a row of zeros, learns nothing."""
         import pandas as pd
@@ -119,6 +129,19 @@ class ColumnEncoder:
         """From what ``to_json`` gave."""
         columns = [Column(**{**each, "categories": tuple(each["categories"])}) for each in values["columns"]]
         return cls(tuple(columns), Schema(**values["schema"]))
+
+
+def said_of_unknown(found: Counter[tuple[str, str]], where: str) -> list[str]:
+    """A sentence for each column with categories that training did not have, by what ``unknown`` counted."""
+    sentences = []
+    for name in dict.fromkeys(name for name, _ in found):
+        rows = {text: count for (column, text), count in found.items() if column == name}
+        number = sum(rows.values())
+        sentences.append(
+            f"{where} has categories in {name!r} that training did not have ({shown(list(rows))}), in {number:,} "
+            f"row{'s' * (number != 1)}, which count as none of the known ones"
+        )
+    return sentences
 
 
 def check_names(wanted: Sequence[str], there: Sequence[str], where: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dgpbench.datasets.cells import DATE, days, listed
+from dgpbench.datasets.cells import advice_on, days, listed
 from dgpbench.errors import Refused
 
 if TYPE_CHECKING:
@@ -55,18 +55,18 @@ def _kind(column: "pd.Series", categorical: str | Sequence[str], dates: str | Se
         return "date"
     given = column.dropna()
     if len(given) and given.map(lambda value: isinstance(value, bool | np.bool_)).all():
-        return "flag" if categorical == "auto" else "number"
+        return "flag"
     if pd.api.types.is_numeric_dtype(column.dtype) or not len(given):
         return "number"
     if dates == "auto" and days(given, form).notna().all():
         return "date"
     if categorical != "auto" or _mostly_numbers(given):
         return "number"
-    if given.astype(str).str.strip().str.fullmatch(DATE).all():
+    if advice := advice_on(given):
         raise Refused(
-            f"column {column.name!r} holds dates such as {given.iloc[0]}, of which dataset.categorical=auto would make "
-            "categories: dataset.dates=auto dataset.date_format=%d.%m.%Y (or the like) reads them, and "
-            f"dataset.categorical={listed([column.name])} makes them categories all the same"
+            f"column {column.name!r} holds values such as {given.iloc[0]}, of which dataset.categorical=auto would "
+            f"make categories: {advice}, and dataset.categorical={listed([column.name])} makes them categories all "
+            "the same"
         )
     if (count := given.nunique()) > MAX_CATEGORIES:
         raise Refused(

@@ -176,7 +176,7 @@ def _workbook(path: Path, settings: TableSettings) -> "tuple[pd.DataFrame, list[
     except Exception as error:  # the packages for the two formats have exceptions of their own
         raise Refused(f"{path} is no workbook: {' '.join(str(error).split())[:160]}") from error
     if first.empty:
-        raise Refused(f"sheet {sheet!r} of {path} is empty")
+        raise Refused(f"the first row of sheet {sheet!r} of {path} is empty: it has to name the columns")
     return frame, names_of(first.iloc[0], settings)
 
 

@@ -1,5 +1,6 @@
 """``DeepGPRegressor``: every GP method behind scikit-learn's interface."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from dgpbench.config import groups
 from dgpbench.config.canonical import plain
+from dgpbench.datasets.columns import said_of_unknown
 from dgpbench.datasets.own_csv import of_frame, settings_of
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.table_settings import TableSettings
@@ -166,6 +168,9 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
                 rows = self.model_.inputs(X)
                 if not len(rows):
                     raise Refused("there are no rows to predict")
+                encoder = self.model_.description.encoder
+                for sentence in said_of_unknown(encoder.unknown(X), "X"):
+                    warnings.warn(sentence, stacklevel=2)
             elif not self.model_.description.encoder.takes_arrays:
                 raise Refused("the model takes columns that are no plain numbers by their names: give a frame")
             else:

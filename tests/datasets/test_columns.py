@@ -237,8 +237,21 @@ def test_a_schema_can_be_had_of_a_frame_alone() -> None:
     assert encoder.transform(frame).tolist() == [[1, 0, 1, 0], [2, 1, 0, 1], [3, 0, 1, 0]]
 
 
-def test_dates_that_are_no_iso_dates_do_not_become_categories_unasked(tmp_path: Path) -> None:
-    text = "d,x,y\n" + "".join(f"{day}.01.2020,{day % 3},{day}\n" for day in range(1, 11))
-    with pytest.raises(Refused, match=r"'d' holds dates such as 1.01.2020.*dataset.date_format=%d.%m.%Y"):
+@pytest.mark.parametrize(
+    ("form", "advice"),
+    [
+        ("{}.01.2020", "dataset.date_format=%d.%m.%Y"),
+        ('"{},5"', "dataset.decimal=comma"),
+        ('"{},000"', "dataset.thousands=comma"),
+        ("{} 000", "dataset.thousands=blank"),
+        ("{}%", "no setting reads percent signs"),
+        ("\u2212{}.5", "a typographic minus sign"),
+    ],
+)
+def test_dates_and_numbers_that_no_setting_reads_yet_do_not_become_categories_unasked(
+    tmp_path: Path, form: str, advice: str
+) -> None:
+    text = "d,x,y\n" + "".join(f"{form.format(day)},{day % 3},{day}\n" for day in range(1, 11))
+    with pytest.raises(Refused, match=rf"'d' holds values such as .*, of which .*make categories: .*{advice}"):
         own(tmp_path, text, **AUTO)
     assert own(tmp_path, text, categorical=["d"]).encoded(np.arange(10))[0].shape == (10, 11)

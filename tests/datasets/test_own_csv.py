@@ -79,10 +79,10 @@ def test_the_nearest_float_is_taken(tmp_path: Path) -> None:
         ("a,Y\n1,2\n3,4\n", r"dataset.target=y names no column; there are a, Y"),
         ("a,b,y\n1,2,3\n4,red,6\n", r"t.csv holds text in 1 cell \(row 2 of 'b': 'red'\)"),
         ("a,b,y\n1,2,3\n4,True,6\n", r"t.csv holds text in 1 cell \(row 2 of 'b': 'True'\)"),
-        (
-            "a,b,y\n1,True,3\n4,False,6\n",
-            r"t.csv holds text in 2 cells \(row 1 of 'b': 'True', row 2 of 'b': 'False'\)",
-        ),
+        ("a,b,c,y\n1;2,x,3\n4;5,z,6\n".replace(";", ","), r"t.csv holds text in 2 cells .*dataset.categorical=auto"),
+        ('a,b,y\n"1,5",x,3\n"2,5",z,6\n', r"t.csv holds text in 4 cells .*: in 'a', dataset.decimal=comma reads"),
+        ("a,y\n10 %,3\n20%,6\n", r"t.csv holds text in 2 cells .*: no setting reads percent signs: take them out"),
+        ("a,y\n\u22121.5,3\n\u22122,6\n", r"t.csv holds text in 2 cells .*: a typographic minus sign begins them"),
         ("a,y\n1,2\n3,\n5,6\n", r"t.csv has no value \(NaN\) in 1 cell \(row 2 of 'y'\): dataset.missing=impute"),
         ("a,y\n1,2\nnan,3\n5,6\n", r"t.csv has no value \(NaN\) in 1 cell \(row 2 of 'a'\): dataset.missing=impute"),
         ("a,y\n1,2\n3,4\ninf,6\n", r"t.csv holds an infinite number in 1 cell \(row 3 of 'a': inf\)"),
@@ -195,13 +195,20 @@ def test_an_index_that_parquet_keeps_is_a_column_like_any_other(tmp_path: Path) 
         load({**specs()["csv"], "path": str(tmp_path / "t.parquet"), "target": "y"})
 
 
-def test_dates_and_truths_of_a_workbook_never_pass_for_numbers(tmp_path: Path) -> None:
+def test_a_workbook_names_its_columns_in_the_first_row(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "y": [3, 4]})
+    frame.to_excel(tmp_path / "t.xlsx", index=False, startrow=2)
+    with pytest.raises(Refused, match="the first row of sheet 'Sheet1' of .* is empty: it has to name the columns"):
+        load({**specs()["csv"], "path": str(tmp_path / "t.xlsx"), "target": "y"})
+
+
+def test_dates_of_a_workbook_never_pass_for_numbers_and_truths_are_1_and_0(tmp_path: Path) -> None:
     frame = pd.DataFrame({"d": pd.to_datetime(["1970-01-03", "1970-01-02"]), "b": [True, False], "y": [3, 4]})
     frame.to_excel(tmp_path / "t.xlsx", index=False)
     spec = {**specs()["csv"], "path": str(tmp_path / "t.xlsx"), "target": "y"}
-    with pytest.raises(Refused, match=r"in 4 cells .*dataset.dates=auto.*dataset.categorical=auto"):
+    with pytest.raises(Refused, match=r"holds dates in 2 cells .*dataset.dates=auto"):
         load(spec)
-    table = load({**spec, "dates": "auto", "categorical": "auto"})
+    table = load({**spec, "dates": "auto"})
     assert table.encoded(np.arange(2))[0].tolist() == [[2, 1], [1, 0]]
 
 

@@ -122,6 +122,66 @@ def test_new_rows_that_cannot_be_predicted_are_refused_and_leave_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
+# Category columns, of which pandas reads a part that holds nothing but numbers, or true and false, as such -----------
+
+MIXED = {"truths": ("TRUE", "FALSE", "unknown"), "codes": ("01", "02", "x"), "sizes": ("1.50", "2.0", "x")}
+
+
+@pytest.fixture(scope="module", params=MIXED)
+def mixed(request, tmp_path_factory):
+    """A folder with a model of a table whose target is 0, 5 or 10 by the category, and the categories as written."""
+    folder, known = tmp_path_factory.mktemp("mixed"), MIXED[request.param]
+    rows = "".join(f"{c},{5 * number + 0.01 * row}\n" for row in range(9) for number, c in enumerate(known))
+    (folder / "train.csv").write_text(f"c,y\n{rows}")
+    words = ("dataset=csv", f"dataset.path={folder / 'train.csv'}", "dataset.target=y", "dataset.categorical=[c]")
+    assert door.command("fit", *words, "method=gpr", "budget=smoke", "progress=false", f"--output={folder}/model") == 0
+    return folder, known
+
+
+def means(folder, text, *more):
+    (folder / "new.csv").write_text(text, encoding="utf-8")
+    words = ("predict", str(folder / "model"), str(folder / "new.csv"), *more)
+    assert door.command(*words, f"--output={folder}/out.csv") == 0
+    return pd.read_csv(folder / "out.csv")["mean"].to_numpy()
+
+
+def test_a_category_is_the_same_whatever_other_rows_its_file_holds(mixed, capsys):
+    folder, known = mixed
+    alone = means(folder, "c\n" + "".join(f"{c}\n" for c in known[:2]))
+    together = means(folder, "c\n" + "".join(f"{c}\n" for c in known))
+    np.testing.assert_allclose(together, [0, 5, 10], atol=0.5)
+    np.testing.assert_allclose(alone, together[:2], rtol=1e-9)
+    new = pd.read_csv(folder / "new.csv")
+    np.testing.assert_allclose(load(folder / "model").predict(new[new["c"] != known[2]]), alone, rtol=1e-9)
+    assert "categories" not in capsys.readouterr().err
+
+
+def test_a_category_is_the_same_in_every_part_of_a_file(mixed, monkeypatch):
+    folder, known = mixed
+    monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 2)
+    np.testing.assert_allclose(means(folder, "c\n" + "".join(f"{c}\n" for c in known * 2)), [0, 5, 10] * 2, atol=0.5)
+
+
+def test_categories_that_training_did_not_have_are_named(mixed, capsys):
+    folder, known = mixed
+    means(folder, f"c\n{known[0]}\nnew\nnew\nother\n")
+    said = "has categories in 'c' that training did not have ('new', 'other'), in 3 rows, which count as none of the"
+    assert said in capsys.readouterr().err
+    with pytest.warns(UserWarning, match=r"X has categories in 'c' .* \('new'\), in 1 row, which count"):
+        load(folder / "model").predict(pd.DataFrame({"c": ["new"]}))
+
+
+def test_new_rows_may_be_written_in_another_way_than_those_of_training(said, folder, tmp_path, capsys):
+    new = pd.read_csv(folder / "new.csv", float_precision="round_trip")
+    new.to_csv(folder / "other.csv", index=False, sep=";", decimal=",", encoding="utf-16")
+    assert predict(folder, tmp_path / "one.csv") == 0
+    words = ("dataset.encoding=utf-16", "dataset.decimal=comma")
+    assert predict(folder, tmp_path / "two.csv", *words, table="other.csv") == 0
+    assert (tmp_path / "one.csv").read_text() == (tmp_path / "two.csv").read_text()
+    assert predict(folder, tmp_path / "three.csv", "dataset.categorical=auto") == 2
+    assert "predict takes settings of how the file is read, dataset.separator, " in capsys.readouterr().err
+
+
 def test_the_row_of_a_gap_is_counted_through_the_whole_file(said, folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 3)
     (folder / "gap.csv").write_text("a,b\n" + "1,2\n" * 7 + "1,\n")
