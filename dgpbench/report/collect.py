@@ -65,4 +65,4 @@ def _row(found: Found) -> dict[str, Any]:
     plain = {key: record.get(key) for key in PLAIN}
     seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
     where = {"path": found.line.source, "key": found.key, "compact": found.compact, "against": found.against}
-    return named | plain | where | dict(record["scores"]) | seconds
+    return dict(record["scores"]) | seconds | named | plain | where  # no score takes the place of what names the run

@@ -173,7 +173,7 @@ def paths(results_dir: str | Path) -> list[Path]:
 
 def files_in(folder: Path) -> list[Path]:
     """The files of a folder of compact records; what a killed process has left half written is none."""
-    return sorted(path for path in folder.glob("*.jsonl") if not path.name.startswith("."))
+    return sorted(path for path in folder.glob("*.jsonl") if path.is_file() and not path.name.startswith("."))
 
 
 @lru_cache(maxsize=8)

@@ -163,7 +163,7 @@ def read_record(path: str | os.PathLike) -> Record:
     path = Path(path)
     path = path / RECORD if path.is_dir() else path
     try:
-        record = json.loads(path.read_bytes(), parse_constant=_not_json)
+        record = json.loads(path.read_bytes(), parse_constant=not_json)
     except ValueError as problem:
         raise ValueError(f"{path} is truncated or damaged: {problem}") from None
     if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
@@ -175,7 +175,8 @@ def read_record(path: str | os.PathLike) -> Record:
     return cast(Record, record)
 
 
-def _not_json(constant: str) -> None:
+def not_json(constant: str) -> None:
+    """Refuse NaN and Infinity, which Python's reader takes for numbers."""
     raise ValueError(f"{constant} is not JSON")
 
 
