@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any
 
 from dgpbench.config.canonical import digest
@@ -95,23 +96,21 @@ def decode(path: Path) -> Lines:
     for source, line in _objects(path, problems):
         kind = line.pop("kind", None)
         problem = _problem(kind, line)
-        if kind == "shared":
+        if kind == "shared":  # a damaged one too, so that its runs are named together
             shared[str(line.pop("id", ""))] = line if problem is None else source
         if problem is None and kind == "run":
             common = shared.get(line["shared"])
             if isinstance(common, str):
                 orphans[common] = orphans.get(common, 0) + 1
             elif common is None:
-                problem = f"names the shared line {line['shared']}, which the file does not have before it"
+                problem = f"names the shared line {shortened(line['shared'])}, which the file does not have before it"
             else:
                 found["run"].append(Line(_whole(line, common), source))
         elif problem is None and kind == "pair":
             found["pair"].append(Line(line, source))
         if problem is not None:
             problems.append(f"{source} {problem}")
-    problems += [
-        f"{source} is left out, and with it the {count} runs that share it" for source, count in orphans.items()
-    ]
+    problems += [f"{source} is left out with all runs that share it: {count}" for source, count in orphans.items()]
     return Lines(tuple(found["run"]), tuple(found["pair"]), tuple(problems))
 
 
@@ -165,7 +164,7 @@ def _problem(kind: Any, line: Mapping[str, Any]) -> str | None:
         return "is no compact record"
     form = line.get("format", FORMAT)
     if type(form) is not int:
-        return f"is no compact record: its format is {form!r}, not a whole number"
+        return f"is no compact record: its format is {shortened(form)}, not a whole number"
     if form != FORMAT:
         return f"has format {form}, of {'a later' if form > FORMAT else 'an earlier'} dgpbench; this one reads {FORMAT}"
     problem = check(line)
