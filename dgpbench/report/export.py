@@ -80,7 +80,7 @@ def _found(source: Path) -> Iterator[Found | Line | ValueError]:
     if (source / "runs").is_dir():
         yield from _raw(source)
     folder = source / archive.FOLDER if (source / archive.FOLDER).is_dir() else source
-    named = [source] if source.is_file() else archive.files_in(folder)
+    named = [source] if source.is_file() and source.suffix == ".jsonl" else archive.files_in(folder)
     if not named and not (source / "runs").is_dir():
         raise Refused(f"{source} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them")
     for part in map(lines.decode, named):
