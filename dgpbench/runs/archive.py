@@ -100,11 +100,8 @@ def named(text: str) -> Line | None:
     :raises Refused: for a record that is damaged, or a line that is none
     """
     file, _, number = text.rpartition(":")
-    if number.isdigit() and Path(file).is_file():
-        found = [line for line in lines.decode(Path(file)).runs if line.source == text]
-        if not found:
-            raise Refused(f"{text} is no run; `dgpbench results trace ITEM` names the lines that are")
-        return found[0]
+    if number.isdecimal() and Path(file).is_file():
+        return _of_line(Path(file), int(number))
     folder = Path(text).parent if Path(text).name == store.RECORD else Path(text)
     if (folder / store.RECORD).is_file():
         try:
@@ -115,6 +112,21 @@ def named(text: str) -> Line | None:
     if len(parts) < 7 or parts[-6] != "runs":
         return None
     return load(Path(*parts[:-6])).runs.get("/".join(parts[-5:]))
+
+
+def _of_line(file: Path, number: int) -> Line:
+    """
+    :raises Refused: where the line is damaged, or no run
+    """
+    part, source = lines.decode(file), f"{file}:{number}"
+    for line in part.runs:
+        if line.source == source:
+            return line
+    for problem in part.problems:
+        if problem.startswith(f"{source} "):
+            raise Refused(problem)
+    those = f'the lines with "kind":"run" are, such as {part.runs[0].source}' if part.runs else "the file holds none"
+    raise Refused(f"{source} is no run; {those}")
 
 
 def find(results_dir: str | Path) -> Iterator[Found | ValueError]:

@@ -361,6 +361,16 @@ def test_a_file_with_a_line_that_cannot_be_read_is_never_written_over(tmp_path, 
     assert bytes_of(tmp_path) == before
 
 
+@pytest.mark.parametrize("name", ["record.json", "points.parquet"])
+def test_a_file_that_is_no_jsonl_is_not_imported(made, tmp_path, capsys, name):
+    file = next(made.rglob(name))
+    assert door.command("results", "import", str(file), f"results_dir={tmp_path}") == 2
+    said = capsys.readouterr().err
+    assert f"{file} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them" in said
+    assert len(said.splitlines()) == 1
+    assert bytes_of(tmp_path) == {}
+
+
 # Verifying ------------------------------------------------------------------------------------------------------------
 
 
@@ -517,6 +527,37 @@ def test_a_run_whose_record_was_edited_by_hand_is_not_exported(tmp_path, capsys)
     assert [line["identity"]["split"] for line in lines_of(tmp_path)] == [0]
 
 
+# Naming a line --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spelt", ["./fresh/records/{}:{}", "fresh//records/{}:0{}", "fresh/../fresh/records/{}:{}"])
+def test_a_line_is_found_however_it_is_spelt(fresh, tmp_path, monkeypatch, capsys, spelt):
+    monkeypatch.chdir(tmp_path)
+    door.without_training(monkeypatch)
+    file, number = first_run(fresh)
+    given = spelt.format(file.name, number)
+    assert door.command("show", given) == 0
+    assert f"{file.name}:{number}\n" in capsys.readouterr().out
+    assert door.command("results", "redo", given) == 0
+    assert "the scores agree bit for bit" in capsys.readouterr().out
+
+
+def test_a_line_that_is_no_run_is_told_from_a_damaged_one(fresh, capsys):
+    file, number = first_run(fresh)
+    for command in (("show",), ("results", "redo")):
+        assert door.command(*command, f"{file}:1") == 2
+        said = capsys.readouterr().err
+        assert f'{file}:1 is no run; the lines with "kind":"run" are, such as {file}:{number}' in said
+    edit(fresh, lambda line: line.update(seconds=None))
+    assert door.command("show", f"{file}:{number}") == 2
+    assert "its seconds is None" in capsys.readouterr().err
+    file.write_text("\n")
+    assert door.command("show", f"{file}:1") == 2
+    assert "is truncated or damaged" in capsys.readouterr().err
+    assert door.command("show", f"{file}:9") == 2
+    assert "the file holds none" in capsys.readouterr().err
+
+
 # Tracing and repeating ------------------------------------------------------------------------------------------------
 
 
@@ -607,6 +648,7 @@ def test_a_run_whose_rows_were_others_does_not_agree(fresh, monkeypatch, capsys)
 )
 def test_what_cannot_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
     assert door.command("results", *words) == 2
     shown = capsys.readouterr().err
     assert said in shown
