@@ -178,8 +178,31 @@ def load(results_dir: str | Path) -> Archive:
     return _load(tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in paths(results_dir)))
 
 
+def why_no_results(results_dir: str | Path) -> str | None:
+    """Why a folder that is to be read holds no results, in a sentence; None where it may, or has none yet.
+
+    :raises Refused: for a file
+    """
+    store.refuse_file(results_dir)
+    folder = Path(results_dir)
+    if not folder.is_dir():
+        return f"{folder} is not there; results_dir= names the folder that holds runs/ or records/"
+    if (folder / "runs").is_dir() or (folder / FOLDER).is_dir():
+        return None
+    name = folder.resolve().name
+    if name in ("runs", FOLDER):
+        return f"{folder} is the folder {name}/ of results; results_dir= names the folder that holds it"
+    if next(folder.glob("*/*/*-L*/*/split*"), None) is not None:
+        return f"{folder} holds runs itself; results_dir= names a folder that holds them below runs/"
+    return None
+
+
 def paths(results_dir: str | Path) -> list[Path]:
-    """The files of compact records, in order of name."""
+    """The files of compact records, in order of name.
+
+    :raises Refused: where the results folder is a file
+    """
+    store.refuse_file(results_dir)
     return files_in(Path(results_dir, FOLDER))
 
 
