@@ -180,11 +180,8 @@ def _problem_of_scores(line: Mapping[str, Any]) -> str | None:
     """Quantiles have no density, and so neither tll nor nlpp; any other run that is done has both."""
     if line["status"] == "done" and not line["scores"]:
         return "it is done and has no scores"
-    return (
-        "its scores lack tll, and have nlpp = -tll"
-        if "tll" not in line["scores"] and "nlpp" in line["scores"]
-        else None
-    )
+    without = "nlpp" in line["scores"] and "tll" not in line["scores"]
+    return "its scores lack tll, and have nlpp = -tll" if without else None
 
 
 def _problem_of_counts(line: Mapping[str, Any]) -> str | None:
