@@ -14,13 +14,13 @@ __all__ = ["DeepGPRegressor", "load", "load_results"]
 
 if TYPE_CHECKING:
     from dgpbench.models.estimator import DeepGPRegressor, load
-    from dgpbench.report.collect import collect as load_results
+    from dgpbench.report.collect import load_results
 
 # Imported when they are first asked for: the command line needs none of them, and starts without scikit-learn.
 _PLACES = {
     "DeepGPRegressor": ("models.estimator", "DeepGPRegressor"),
     "load": ("models.estimator", "load"),
-    "load_results": ("report.collect", "collect"),
+    "load_results": ("report.collect", "load_results"),
 }
 
 

@@ -5,10 +5,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments import items
-from dgpbench.report.collect import collect
+from dgpbench.report.collect import collect, load_results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +22,7 @@ def figure(options: Namespace) -> int:
     item = items.load(options.item, options.overrides)
     kind = format_of(options.format, options.output)
     first = Path(options.output or default_path(item, kind))
-    draw(item, collect(item.results_dir), first)
+    draw(item, load_results(item.results_dir), first)
     return 0
 
 
@@ -35,16 +34,15 @@ def _all(options: Namespace) -> int:
     if options.output and Path(options.output).suffix.lstrip(".") in FORMATS:
         raise Refused(f"figure all writes many files, so that --output {options.output} must be a folder")
     frame, waiting = None, []
-    for name in groups.names("experiment"):
+    for item in items.every(options.overrides):
+        frame = collect(item.results_dir) if frame is None else frame
+        path = default_path(item, kind)
         try:
-            item = items.load(name, options.overrides)
-            frame = collect(item.results_dir) if frame is None else frame
-            path = default_path(item, kind)
             draw(item, frame, Path(options.output, path.name) if options.output else path)
         except NoRuns:
-            waiting.append(name)
+            waiting.append(item.name)
         except Refused as refusal:
-            print(f"{name}: {refusal}", file=sys.stderr)
+            print(f"{item.name}: {refusal}", file=sys.stderr)
     if waiting:
         print(f"no records yet: {', '.join(waiting)}")
     return 0

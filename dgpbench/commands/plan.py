@@ -2,6 +2,8 @@
 
 import json
 from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
 
 from dgpbench.benchmarks.forecast import TIMES_THE_FLOOR, least_seconds
 from dgpbench.commands.validate import declared
@@ -17,7 +19,7 @@ from dgpbench.experiments.plan import (
     seconds_left,
     time_left,
 )
-from dgpbench.report.collect import collect
+from dgpbench.report.collect import collect, frame_of
 from dgpbench.runs.resolve import Run
 from dgpbench.system.progress import in_words
 
@@ -26,7 +28,10 @@ def plan(options: Namespace) -> int:
     """Print the matrix of an item: done/wanted for each data set and column, and the time left."""
     item = load(options.item, options.overrides)
     runs = plan_of(item)
-    left = seconds_left([run for run in runs if run.state == MISSING], collect(item.results_dir))
+    todo = [run for run in runs if run.state == MISSING]
+    there = Path(item.results_dir).exists()  # `run` and `reproduce` make the folder
+    left = seconds_left(todo, collect(item.results_dir) if there else frame_of(()))
+    bound = None if left is not None else _bound(todo)
     if options.json:
         entries = [
             {"overrides": list(each.overrides), "state": each.state, "directory": str(each.directory)}
@@ -34,32 +39,48 @@ def plan(options: Namespace) -> int:
             | ({"why": each.why} if each.why else {})
             for each in runs
         ]
-        print(json.dumps({"item": item.name, "counts": count(runs), "seconds_left": left, "runs": entries}, indent=2))
+        least = bound.seconds if bound is not None and bound.seconds > 0 else None
+        times = {"seconds_left": left, "seconds_left_at_least": least}
+        print(json.dumps({"item": item.name, "counts": count(runs), **times, "runs": entries}, indent=2))
         return 0
     print(matrix(runs))
     counts = ", ".join(f"{number} {state}" for state, number in count(runs).items() if number)
     print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {len(runs)} runs: {counts}")
-    print(f"left with one worker: {_by_products(runs) if left is None else time_left(left)}")
+    print(f"left with one worker: {time_left(left) if bound is None else bound.in_words()}")
     for run in runs:
         if run.state in (BLOCKED, CONFLICT):
             print(f"{run.state}: {run.why}")
     return 0
 
 
-def _by_products(runs: list[Planned]) -> str:
-    """The least time of the missing runs, by their products, where no record says how long such runs take."""
+@dataclass(frozen=True)
+class _Bound:
+    """The least time of some runs.
+
+    :param seconds: of those that are counted
+    :param unknown: how many are not, as nothing is known of their time
+    """
+
+    seconds: float
+    unknown: int
+
+    def in_words(self) -> str:
+        low, high = TIMES_THE_FLOOR
+        text = f"at least {in_words(self.seconds)} by their products; {low} to {high} times that at the published sizes"
+        without = f"{self.unknown} runs are not counted, as nothing is known of their time before one is done"
+        return "; ".join(filter(None, [text if self.seconds else "", without if self.unknown else ""]))
+
+
+def _bound(todo: list[Planned]) -> _Bound:
+    """The least time of runs, by their products, where no record says how long such runs take."""
     known: dict[str, float | None] = {}
-    seconds, unknown = 0.0, 0
-    for run in (each.run for each in runs if each.state == MISSING):
+    found = []
+    for run in (each.run for each in todo):
         key = f"{run.directory.parent} {run.changed}"
         if key not in known:
             known[key] = _least_seconds(run)
-        seconds += known[key] or 0.0
-        unknown += known[key] is None
-    low, high = TIMES_THE_FLOOR
-    words = f"at least {in_words(seconds)} by their products; {low} to {high} times that at the published sizes"
-    without = f"{unknown} runs are not counted, as nothing is known of their time before one is done" if unknown else ""
-    return "; ".join(filter(None, [words if seconds else "", without]))
+        found.append(known[key])
+    return _Bound(sum(seconds or 0.0 for seconds in found), found.count(None))
 
 
 def _least_seconds(run: Run) -> float | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dgpbench.commands import records
 from dgpbench.errors import Refused
-from dgpbench.runs import rescoring, store, verification
+from dgpbench.runs import archive, rescoring, store, verification
 from dgpbench.system import files
 
 
@@ -22,8 +22,8 @@ def verify(options: Namespace) -> int:
     With ``--rescore`` also name every record whose scores are not those of its points: exit code 1 too.
     """
     folder = Path(options.results_dir)
-    if not folder.is_dir():
-        raise Refused(f"{folder} is not a folder; name the one that holds runs/")
+    if (problem := archive.why_no_results(folder)) is not None:
+        raise Refused(problem)
     compact, wrong = verification.check(folder)
     if wrong:
         print("\n".join(wrong))

@@ -5,7 +5,6 @@ from argparse import Namespace
 from pathlib import Path
 
 from dgpbench.commands.output import form_of, write_output
-from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments import items
 from dgpbench.report import tables
@@ -23,14 +22,12 @@ def table(options: Namespace) -> int:
 
 def _all(options: Namespace) -> int:
     frame, form = None, options.format or "md"
-    for name in groups.names("experiment"):
-        if items.load(name).kind != "table":
-            continue
+    for item in items.every(options.overrides, kinds=("table",)):
+        name, results_dir = item.name, item.results_dir
+        frame = collect(results_dir) if frame is None else frame
         try:
-            results_dir = items.load(name, options.overrides).results_dir
-            frame = collect(results_dir) if frame is None else frame
             made = tables.table(name, options.overrides, frame, options.metric)
-        except Refused as refusal:  # narrowed to nothing: the other items may have something
+        except Refused as refusal:  # without such a metric: the other items may have it
             print(f"{name}: {refusal}", file=sys.stderr)
             continue
         if made.cells["count"].sum() == 0:

@@ -7,6 +7,7 @@ Overrides have Hydra's grammar: those that an item sweeps narrow it, the budget,
 and any other setting is changed in every run.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -127,6 +128,16 @@ def load(name: str, given: Sequence[str] = ()) -> Item:
     budgets = [each.input_line for each in parse_known(given) if each.key_or_group == "budget"]
     item = _within_budget(narrow(_with_guests(_read(name), given), budgets))
     return narrow(item, [text for text in given if text not in budgets])
+
+
+def every(given: Sequence[str], kinds: Sequence[str] = ("table", "figure")) -> Iterator[Item]:
+    """Every item of some kinds that overrides leave something of; standard error says why the others are left out."""
+    for name in groups.names("experiment"):
+        if _read(name).kind in kinds:
+            try:
+                yield load(name, given)
+            except Refused as refusal:
+                print(f"{name}: {refusal}", file=sys.stderr)
 
 
 def _with_guests(item: Item, given: Sequence[str]) -> Item:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dgpbench.errors import Refused
 from dgpbench.runs import archive
 from dgpbench.runs.archive import Found
 
@@ -22,15 +23,28 @@ PLAIN = ("status", "reason", "iterations", "config_hash", "config")
 COLUMNS = (*IDENTITY, "overrides", *PLAIN, "path", "key", "compact", "against")
 
 
+def load_results(results_dir: str | Path = "results") -> "pd.DataFrame":
+    """What ``collect`` gives, of a folder that is there.
+
+    :raises Refused: for a file, a folder that is not there, or one that is runs/ or records/ itself
+    """
+    if (problem := archive.why_no_results(results_dir)) is not None:
+        raise Refused(problem)
+    return collect(results_dir)
+
+
 def collect(results_dir: str | Path = "results") -> "pd.DataFrame":
-    """One row for each run of ``results_dir``; what is wrong with records is named on standard error.
+    """One row for each run of ``results_dir``; what is wrong with it and its records is named on standard error.
 
     Columns: ``COLUMNS``, each score under its own name, ``seconds_tracing``, ``seconds_training``, ...
     ``frame.attrs["problems"]`` lists what is wrong, one sentence each: damaged records, which are left out, and records
     that contradict each other.
+
+    :raises Refused: for a file
     """
+    no_results = archive.why_no_results(results_dir)
     frame = frame_of(archive.find(results_dir))
-    for sentence in frame.attrs["problems"]:
+    for sentence in (*([] if no_results is None else [no_results]), *frame.attrs["problems"]):
         print(f"dgpbench: {sentence}", file=sys.stderr)
     return frame
 
@@ -65,4 +79,4 @@ def _row(found: Found) -> dict[str, Any]:
     plain = {key: record.get(key) for key in PLAIN}
     seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
     where = {"path": found.line.source, "key": found.key, "compact": found.compact, "against": found.against}
-    return named | plain | where | dict(record["scores"]) | seconds
+    return dict(record["scores"]) | seconds | named | plain | where  # no score takes the place of what names the run

@@ -80,7 +80,7 @@ def _found(source: Path) -> Iterator[Found | Line | ValueError]:
     if (source / "runs").is_dir():
         yield from _raw(source)
     folder = source / archive.FOLDER if (source / archive.FOLDER).is_dir() else source
-    named = [source] if source.is_file() else archive.files_in(folder)
+    named = [source] if source.is_file() and source.suffix == ".jsonl" else archive.files_in(folder)
     if not named and not (source / "runs").is_dir():
         raise Refused(f"{source} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them")
     for part in map(lines.decode, named):
@@ -97,7 +97,7 @@ def _join(results_dir: str, frame: pd.DataFrame, *, replacing: bool, given: Sequ
     runs = []
     for row in frame.itertuples():
         try:
-            record = compact.of_run(row.path) if row.compact is None else row.compact
+            record = row.compact or _portable(row.path)
         except (ValueError, OSError) as problem:
             left_out.append(str(problem))
         else:
@@ -107,6 +107,17 @@ def _join(results_dir: str, frame: pd.DataFrame, *, replacing: bool, given: Sequ
     pairs = known | dict(_compared(pair_homes, sources, known, left_out))
     both = [(line, pair_homes.get(pair) or homes[pair[0]]) for pair, line in pairs.items()]
     return Joined(join(results_dir, Joining(tuple(runs), tuple(both)), replacing=replacing), tuple(left_out))
+
+
+def _portable(directory: str) -> dict[str, Any]:
+    """A run's compact record.
+
+    :raises ValueError: where its files are damaged or its record was edited: the line could not be read again
+    """
+    record = compact.of_run(directory)
+    if (problem := lines.problem_of(record)) is not None:
+        raise ValueError(f"{directory} is not as dgpbench writes it: {problem}")
+    return record
 
 
 def _compared(

@@ -100,11 +100,8 @@ def named(text: str) -> Line | None:
     :raises Refused: for a record that is damaged, or a line that is none
     """
     file, _, number = text.rpartition(":")
-    if number.isdigit() and Path(file).is_file():
-        found = [line for line in lines.decode(Path(file)).runs if line.source == text]
-        if not found:
-            raise Refused(f"{text} is no run; `dgpbench results trace ITEM` names the lines that are")
-        return found[0]
+    if number.isdecimal() and Path(file).is_file():
+        return _of_line(Path(file), int(number))
     folder = Path(text).parent if Path(text).name == store.RECORD else Path(text)
     if (folder / store.RECORD).is_file():
         try:
@@ -115,6 +112,21 @@ def named(text: str) -> Line | None:
     if len(parts) < 7 or parts[-6] != "runs":
         return None
     return load(Path(*parts[:-6])).runs.get("/".join(parts[-5:]))
+
+
+def _of_line(file: Path, number: int) -> Line:
+    """
+    :raises Refused: where the line is damaged, or no run
+    """
+    part, source = lines.decode(file), f"{file}:{number}"
+    for line in part.runs:
+        if line.source == source:
+            return line
+    for problem in part.problems:
+        if problem.startswith(f"{source} "):
+            raise Refused(problem)
+    those = f'the lines with "kind":"run" are, such as {part.runs[0].source}' if part.runs else "the file holds none"
+    raise Refused(f"{source} is no run; {those}")
 
 
 def find(results_dir: str | Path) -> Iterator[Found | ValueError]:
@@ -166,14 +178,37 @@ def load(results_dir: str | Path) -> Archive:
     return _load(tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in paths(results_dir)))
 
 
+def why_no_results(results_dir: str | Path) -> str | None:
+    """Why a folder that is to be read holds no results, in a sentence; None where it may, or has none yet.
+
+    :raises Refused: for a file
+    """
+    store.refuse_file(results_dir)
+    folder = Path(results_dir)
+    if not folder.is_dir():
+        return f"{folder} is not there; results_dir= names the folder that holds runs/ or records/"
+    if (folder / "runs").is_dir() or (folder / FOLDER).is_dir():
+        return None
+    name = folder.resolve().name
+    if name in ("runs", FOLDER):
+        return f"{folder} is the folder {name}/ of results; results_dir= names the folder that holds it"
+    if next(folder.glob("*/*/*-L*/*/split*"), None) is not None:
+        return f"{folder} holds runs itself; results_dir= names a folder that holds them below runs/"
+    return None
+
+
 def paths(results_dir: str | Path) -> list[Path]:
-    """The files of compact records, in order of name."""
+    """The files of compact records, in order of name.
+
+    :raises Refused: where the results folder is a file
+    """
+    store.refuse_file(results_dir)
     return files_in(Path(results_dir, FOLDER))
 
 
 def files_in(folder: Path) -> list[Path]:
     """The files of a folder of compact records; what a killed process has left half written is none."""
-    return sorted(path for path in folder.glob("*.jsonl") if not path.name.startswith("."))
+    return sorted(path for path in folder.glob("*.jsonl") if path.is_file() and not path.name.startswith("."))
 
 
 @lru_cache(maxsize=8)

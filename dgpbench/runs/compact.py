@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PIT_BINS = 20
+COVERAGES = 19
 KEPT = ("schema", "status", "objective", "identity", "scores", "seconds", "iterations", "config", "config_hash", "git")
 KEPT_OF_DATA = ("name", "n", "d", "n_train", "n_test", "scale_y", "digest_xy", "digest_xy_ordered", "verified")
 KEPT_OF_HOST = ("cpu", "threads")

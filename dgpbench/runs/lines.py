@@ -10,17 +10,19 @@ Lines of one kind stand together, in this order, sorted by identity.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any
 
 from dgpbench.config.canonical import digest
+from dgpbench.runs import fields, store
 from dgpbench.runs.identity import Identity
 
 FORMAT = 2
 SHARED = ("config", "data", "versions", "host", "git")
 OWN = {"config": ("split", "seed"), "data": ("scale_y",)}  # what runs do not share of these
-REQUIRED = {"config_hash", "files", "finished", "identity", "scores", "seconds", "shared", "status"}
-REQUIRED_OF_PAIR = {"first", "second", "hashes", "rows", "tll_difference", "win_frequency"}
+DEEPEST = 50  # levels of lists and mappings; reading and writing take some of Python's stack for each
 Pair = tuple[str, str]
 
 
@@ -34,7 +36,7 @@ class Line:
     record: Mapping[str, Any]
     source: str
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The run's name."""
         return Identity(**self.record["identity"]).key
@@ -59,15 +61,26 @@ def encode(runs: Iterable[Mapping[str, Any]], pairs: Iterable[Mapping[str, Any]]
     shared: dict[str, dict[str, Any]] = {}
     lines = []
     for record in sorted(runs, key=lambda record: Identity(**record["identity"]).order):
-        common = {key: _without(record[key], OWN.get(key, ())) for key in SHARED if key in record}
+        common, own = _apart(record)
         name = digest(_text(common))
         shared[name] = {"kind": "shared", "id": name, **common}
-        own = {key: value for key, value in record.items() if key not in SHARED}
-        own["scale_y"] = record["data"].get("scale_y")
         lines.append({"kind": "run", "format": FORMAT, **own, "shared": name})
     both = sorted(pairs, key=lambda pair: (Identity(**pair["first"]).order, Identity(**pair["second"]).order))
     every = [*(shared[name] for name in sorted(shared)), *lines, *({"kind": "pair", **pair} for pair in both)]
     return "".join(f"{_text(line)}\n" for line in every).encode()
+
+
+def problem_of(record: Mapping[str, Any]) -> str | None:
+    """Why a record has no line that could be read again, None where it has."""
+    common, own = _apart(record)
+    return fields.problem_of_shared({"id": "", **common}) or fields.problem_of_run({"shared": "", **own})
+
+
+def _apart(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a run shares with others, and the rest."""
+    common = {key: _without(record[key], OWN.get(key, ())) for key in SHARED if key in record}
+    own = {key: value for key, value in record.items() if key not in SHARED}
+    return common, own | {"scale_y": record["data"].get("scale_y")}
 
 
 def _text(value: Any) -> str:
@@ -75,26 +88,42 @@ def _text(value: Any) -> str:
 
 
 def decode(path: Path) -> Lines:
-    """What a file holds."""
+    """What a file holds; a line that is not as ``fields`` says is a problem, and read no further."""
     problems: list[str] = []
     found: dict[str, list[Line]] = {"run": [], "pair": []}
     shared: dict[str, Any] = {}
+    orphans: dict[str, int] = {}  # runs by the damaged line that they name
     for source, line in _objects(path, problems):
         kind = line.pop("kind", None)
-        if kind == "shared":
-            shared[line.pop("id", "")] = line
-        elif (problem := _problem(kind, line, shared)) is not None:
+        problem = _problem(kind, line)
+        if kind == "shared":  # a damaged one too, so that its runs are named together
+            shared[str(line.pop("id", ""))] = line if problem is None else source
+        if problem is None and kind == "run":
+            common = shared.get(line["shared"])
+            if isinstance(common, str):
+                orphans[common] = orphans.get(common, 0) + 1
+            elif common is None:
+                problem = f"names the shared line {shortened(line['shared'])}, which the file does not have before it"
+            else:
+                found["run"].append(Line(_whole(line, common), source))
+        elif problem is None and kind == "pair":
+            found["pair"].append(Line(line, source))
+        if problem is not None:
             problems.append(f"{source} {problem}")
-        else:
-            found[kind].append(Line(_whole(line, shared) if kind == "run" else line, source))
+    problems += [f"{source} is left out with all runs that share it: {count}" for source, count in orphans.items()]
     return Lines(tuple(found["run"]), tuple(found["pair"]), tuple(problems))
 
 
 def _objects(path: Path, problems: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    try:
+        texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as problem:
+        problems.append(f"{path} cannot be read: {problem.strerror}")
+        return
+    for number, text in enumerate(texts, 1):
         source = f"{path}:{number}"
         try:
-            line = json.loads(text)
+            line = _parsed(text)
         except ValueError as problem:
             problems.append(f"{source} is truncated or damaged: {problem}")
             continue
@@ -104,27 +133,49 @@ def _objects(path: Path, problems: list[str]) -> Iterator[tuple[str, dict[str, A
             problems.append(f"{source} is no compact record")
 
 
-def _problem(kind: Any, line: Mapping[str, Any], shared: Mapping[str, Any]) -> str | None:
-    required = {"run": REQUIRED, "pair": REQUIRED_OF_PAIR}.get(kind)
-    if required is None:
-        return "is no compact record"
-    if (form := line.get("format", FORMAT)) != FORMAT:
-        return f"has format {form}, of {'a later' if form > FORMAT else 'an earlier'} dgpbench; this one reads {FORMAT}"
-    if missing := required - set(line):
-        return f"is no compact record: it lacks {', '.join(sorted(missing))}"
+def _parsed(text: str) -> Any:
+    """
+    :raises ValueError: for what is not JSON, holds half a character, or is nested more deeply than any record
+    """
     try:
-        for who in ("first", "second") if kind == "pair" else ("identity",):
-            Identity(**line[who]).key  # noqa: B018
-    except (TypeError, AttributeError) as problem:
-        return f"names no run: {problem}"
-    if kind == "run" and not {"config", "data"} <= set(shared.get(line["shared"], ())):
-        return f"names the shared line {line['shared']}, which the file does not have before it"
-    return None
+        value = _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
+    if text.count("[") + text.count("{") > DEEPEST and _is_deeper(value, DEEPEST):
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+    if "\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair can be neither printed nor hashed
+    return value
 
 
-def _whole(line: dict[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+_DECODER = json.JSONDecoder(parse_constant=store.not_json)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inside)
+
+
+def _problem(kind: Any, line: Mapping[str, Any]) -> str | None:
+    check = _CHECKS.get(kind) if isinstance(kind, str) else None
+    if check is None:
+        return "is no compact record"
+    form = line.get("format", FORMAT)
+    if type(form) is not int:
+        return f"is no compact record: its format is {shortened(form)}, not a whole number"
+    if form != FORMAT:
+        return f"has format {form}, of {'a later' if form > FORMAT else 'an earlier'} dgpbench; this one reads {FORMAT}"
+    problem = check(line)
+    return None if problem is None else f"is no compact record: {problem}"
+
+
+_CHECKS = {"run": fields.problem_of_run, "pair": fields.problem_of_pair, "shared": fields.problem_of_shared}
+
+
+def _whole(line: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     """A run line with its configuration in full."""
-    common = shared[line["shared"]]
     config = common["config"] | {key: line["identity"][key] for key in OWN["config"]}
     data = common["data"] | ({} if line["scale_y"] is None else {"scale_y": line["scale_y"]})
     return _without(line, ("shared", "format", "scale_y")) | common | {"config": config, "data": data}

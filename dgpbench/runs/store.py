@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from dgpbench.config.canonical import digest, plain
+from dgpbench.errors import Refused
 from dgpbench.runs.identity import Identity
 from dgpbench.system.files import refusing_unwritable, write_whole
 
@@ -163,7 +164,7 @@ def read_record(path: str | os.PathLike) -> Record:
     path = Path(path)
     path = path / RECORD if path.is_dir() else path
     try:
-        record = json.loads(path.read_bytes(), parse_constant=_not_json)
+        record = json.loads(path.read_bytes(), parse_constant=not_json)
     except ValueError as problem:
         raise ValueError(f"{path} is truncated or damaged: {problem}") from None
     if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
@@ -175,7 +176,8 @@ def read_record(path: str | os.PathLike) -> Record:
     return cast(Record, record)
 
 
-def _not_json(constant: str) -> None:
+def not_json(constant: str) -> None:
+    """Refuse NaN and Infinity, which Python's reader takes for numbers."""
     raise ValueError(f"{constant} is not JSON")
 
 
@@ -187,8 +189,20 @@ def read_if_present(directory: str | os.PathLike) -> Record | None:
         return None
 
 
+def refuse_file(results_dir: str | os.PathLike) -> None:
+    """
+    :raises Refused: where a results folder is a file; one that is not there has no records yet
+    """
+    if os.path.exists(results_dir) and not os.path.isdir(results_dir):
+        raise Refused(f"{results_dir} is a file; results_dir= names a folder, the one that holds runs/ and records/")
+
+
 def find_records(results_dir: str | os.PathLike) -> Iterator[tuple[Path, Record | ValueError]]:
-    """Every record below ``results_dir``, in order of path, or in its place the problem with it."""
+    """Every record below ``results_dir``, in order of path, or in its place the problem with it.
+
+    :raises Refused: where ``results_dir`` is a file
+    """
+    refuse_file(results_dir)
     for path in _record_files(os.path.join(results_dir, "runs")):
         try:
             yield Path(path), read_record(path)

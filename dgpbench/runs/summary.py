@@ -78,11 +78,11 @@ def _title(record: Mapping[str, Any]) -> str:
 
 
 def score_lines(scores: Mapping[str, float]) -> list[str]:
-    """Each score with its unit and the better direction, a line each, in the order of the metrics."""
+    """Each score that is a metric, with its unit and the better direction, a line each, in the order of the metrics."""
     from dgpbench.predictions.metrics import METRICS
 
     lines = []
-    for name in sorted(scores, key=list(METRICS).index):  # a record has them by the alphabet
+    for name in (each for each in METRICS if each in scores):  # a record has them by the alphabet
         metric, value = METRICS[name], scores[name]
         better = f"nearer to {metric.target:g}" if metric.target is not None else f"{metric.direction} is better"
         lines.append(f"  {name:<18}{value:>12.{decimals(value, 4)}f}  {metric.unit}, {better}")

@@ -65,12 +65,13 @@ def edit(results: Path, change) -> str:
     return f"{path}:{number}"
 
 
-def edit_shared(results: Path, change) -> None:
-    """Change what the first run shares with others."""
+def edit_shared(results: Path, change) -> str:
+    """Change what the first run shares with others; FILE:LINE."""
     path, number = first_run(results)
     lines = list(map(json.loads, path.read_text().splitlines()))
     (shared,) = [i for i, line in enumerate(lines, 1) if line.get("id") == lines[number - 1]["shared"]]
     rewrite(path, shared, change)
+    return f"{path}:{shared}"
 
 
 def rewrite(path: Path, number: int, change) -> None:
@@ -360,6 +361,16 @@ def test_a_file_with_a_line_that_cannot_be_read_is_never_written_over(tmp_path, 
     assert bytes_of(tmp_path) == before
 
 
+@pytest.mark.parametrize("name", ["record.json", "points.parquet"])
+def test_a_file_that_is_no_jsonl_is_not_imported(made, tmp_path, capsys, name):
+    file = next(made.rglob(name))
+    assert door.command("results", "import", str(file), f"results_dir={tmp_path}") == 2
+    said = capsys.readouterr().err
+    assert f"{file} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them" in said
+    assert len(said.splitlines()) == 1
+    assert bytes_of(tmp_path) == {}
+
+
 # Verifying ------------------------------------------------------------------------------------------------------------
 
 
@@ -395,6 +406,156 @@ def test_what_is_wrong_with_a_line_is_found(made, tmp_path, capsys, said):
     BREAKS[said](tmp_path / "copy")
     assert door.command("results", "verify", str(tmp_path / "copy")) == 1
     assert said in capsys.readouterr().out
+
+
+OF_A_RUN = {
+    "its format is '2'": lambda line: line.update(format="2"),
+    "its format is None": lambda line: line.update(format=None),
+    "is no compact record": lambda line: line.update(kind=["run"]),
+    "its shared is ['a']": lambda line: line.update(shared=["a"]),
+    "its scores is [1]": lambda line: line.update(scores=[1]),
+    "its scores is {'tll': '0'}": lambda line: line.update(scores={"tll": "0"}),
+    "its scores is {'tll': 1000": lambda line: line.update(scores={"tll": 10**400}),
+    "its scores is {'tll': None}": lambda line: line.update(scores={"tll": None}),
+    "its scores is {'tll': inf}": lambda line: line.update(scores={"tll": "TO BE 1e999"}),
+    "its scores lack tll": lambda line: line["scores"].pop("tll"),
+    "it is done and has no scores": lambda line: line.update(scores={}),
+    "NaN is not JSON": lambda line: line["scores"].update(tll=float("nan")),
+    "Infinity is not JSON": lambda line: line["scores"].update(tll=float("inf")),
+    "its status is 'finished', not one of done": lambda line: line.update(status="finished"),
+    "its status is None": lambda line: line.update(status=None),
+    "its seconds is None": lambda line: line.update(seconds=None),
+    "its seconds is {'total': '1'}": lambda line: line.update(seconds={"total": "1"}),
+    "its seconds is {'training': 1.0}": lambda line: line.update(seconds={"training": 1.0}),
+    "its files is None": lambda line: line.update(files=None),
+    "its finished is None": lambda line: line.update(finished=None),
+    "its pit_counts is 'x'": lambda line: line.update(pit_counts="x"),
+    "its pit_counts is [1, 2]": lambda line: line.update(pit_counts=[1, 2]),
+    "its coverage_counts is [True": lambda line: line.update(coverage_counts=[True] * 19),
+    "it has one of pit_counts and coverage_counts": lambda line: line.update(pit_counts=None),
+    "its identity is []": lambda line: line.update(identity=[]),
+    "its identity.split is '0'": lambda line: line["identity"].update(split="0"),
+    "its identity.seed is False": lambda line: line["identity"].update(seed=False),
+    "its identity.dataset is '../../x'": lambda line: line["identity"].update(dataset="../../x"),
+    "its identity has colour, which names no run": lambda line: line["identity"].update(colour="red"),
+    "it lacks identity.task": lambda line: line["identity"].pop("task"),
+    "it lacks files, finished": lambda line: [line.pop("files"), line.pop("finished")],
+    "nested more than 50 levels": lambda line: line.update(notes="TO BE DEEP"),
+    "surrogates not allowed": lambda line: line.update(reason="\ud800"),
+}
+OF_WHAT_IS_SHARED = {
+    "its id is []": lambda line: line.update(id=[]),
+    "its config is None": lambda line: line.update(config=None),
+    "its data is []": lambda line: line.update(data=[]),
+    "it lacks config.method": lambda line: line["config"].pop("method"),
+    "its config.method is None": lambda line: line["config"].update(method=None),
+    "it lacks config.method.name": lambda line: line["config"]["method"].pop("name"),
+    "its data.n_test is '9'": lambda line: line["data"].update(n_test="9"),
+    "its host.threads is '1'": lambda line: line["host"].update(threads="1"),
+    "its git is 'abc'": lambda line: line.update(git="abc"),
+    "its versions is {'python': 3}": lambda line: line.update(versions={"python": 3}),
+}
+
+
+@pytest.mark.parametrize("said", [*OF_A_RUN, *OF_WHAT_IS_SHARED])
+def test_a_line_that_was_damaged_by_hand_is_named_and_left_out_and_all_else_goes_on(fresh, tmp_path, capsys, said):
+    shared = said in OF_WHAT_IS_SHARED
+    runs = first_run(fresh)[0].read_text().count('"kind":"run"')
+    lost = 2 if shared else 1
+    source = edit_shared(fresh, OF_WHAT_IS_SHARED[said]) if shared else edit(fresh, OF_A_RUN[said])
+    file = Path(source.rpartition(":")[0])
+    deep, huge = f"{'[' * 5000}{']' * 5000}", "1e999"  # neither of which json.dumps writes
+    file.write_text(file.read_text().replace('"TO BE DEEP"', deep).replace('"TO BE 1e999"', huge))
+    item = ("lindinger2020_table1", *SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
+    assert door.command("results", "verify", str(fresh)) == 1
+    (sentence,) = [text for text in capsys.readouterr().out.splitlines() if said in text]
+    assert sentence.startswith(f"{source} ")
+    assert len(sentence) < 300
+    assert door.command("plan", *item, "--json") == 0
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert json.loads(shown.out)["counts"]["missing"] == lost
+    assert door.command("table", *item) == 0
+    assert capsys.readouterr().err.count(said) == 1
+    assert door.command("results", "import", str(file), f"results_dir={tmp_path / 'new'}") == 1
+    assert said in capsys.readouterr().err
+    assert len(lines_of(tmp_path / "new")) == runs - lost
+
+
+def test_runs_whose_shared_line_is_damaged_are_named_together(fresh, capsys):
+    source = edit_shared(fresh, lambda line: line.update(config=None))
+    assert door.command("results", "verify", str(fresh)) == 1
+    said = capsys.readouterr().out
+    assert f"{source} is left out with all runs that share it: 2" in said
+    assert said.splitlines()[-1].endswith("2 problems")
+
+
+def test_a_file_that_is_a_folder_or_cannot_be_read_stops_nothing(fresh, monkeypatch, capsys):
+    (fresh / "records" / "folder.jsonl").mkdir()
+    (fresh / "records" / "gone.jsonl").symlink_to(fresh / "nowhere")
+    assert door.command("results", "verify", str(fresh)) == 0
+    (file, *_) = sorted(fresh.glob("records/l*.jsonl"))
+    read = Path.read_text
+
+    def forbidden(path, *given, **named):
+        if path == file:
+            raise PermissionError(13, "Permission denied")
+        return read(path, *given, **named)
+
+    monkeypatch.setattr(Path, "read_text", forbidden)
+    os.utime(file)
+    assert door.command("results", "verify", str(fresh)) == 1
+    assert f"{file} cannot be read: Permission denied" in capsys.readouterr().out
+
+
+def test_a_score_that_is_not_known_here_takes_the_place_of_nothing(fresh, capsys):
+    source = edit(fresh, lambda line: line["scores"].update(dataset=3.0, of_tomorrow=4.0))
+    assert door.command("show", source) == 0
+    given = (*SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
+    capsys.readouterr()
+    assert door.command("table", "lindinger2020_table1", *given) == 0
+    assert "0/2" not in capsys.readouterr().out
+    assert "1/2" not in capsys.readouterr().out
+
+
+def test_a_run_whose_record_was_edited_by_hand_is_not_exported(tmp_path, capsys):
+    write_toy(tmp_path, split=0)
+    path = write_toy(tmp_path, split=1) / "record.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": {"total": "12"}}))
+    assert export(tmp_path) == 1
+    assert "its seconds is {'total': '12'}" in capsys.readouterr().err
+    assert [line["identity"]["split"] for line in lines_of(tmp_path)] == [0]
+
+
+# Naming a line --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spelt", ["./fresh/records/{}:{}", "fresh//records/{}:0{}", "fresh/../fresh/records/{}:{}"])
+def test_a_line_is_found_however_it_is_spelt(fresh, tmp_path, monkeypatch, capsys, spelt):
+    monkeypatch.chdir(tmp_path)
+    door.without_training(monkeypatch)
+    file, number = first_run(fresh)
+    given = spelt.format(file.name, number)
+    assert door.command("show", given) == 0
+    assert f"{file.name}:{number}\n" in capsys.readouterr().out
+    assert door.command("results", "redo", given) == 0
+    assert "the scores agree bit for bit" in capsys.readouterr().out
+
+
+def test_a_line_that_is_no_run_is_told_from_a_damaged_one(fresh, capsys):
+    file, number = first_run(fresh)
+    for command in (("show",), ("results", "redo")):
+        assert door.command(*command, f"{file}:1") == 2
+        said = capsys.readouterr().err
+        assert f'{file}:1 is no run; the lines with "kind":"run" are, such as {file}:{number}' in said
+    edit(fresh, lambda line: line.update(seconds=None))
+    assert door.command("show", f"{file}:{number}") == 2
+    assert "its seconds is None" in capsys.readouterr().err
+    file.write_text("\n")
+    assert door.command("show", f"{file}:1") == 2
+    assert "is truncated or damaged" in capsys.readouterr().err
+    assert door.command("show", f"{file}:9") == 2
+    assert "the file holds none" in capsys.readouterr().err
 
 
 # Tracing and repeating ------------------------------------------------------------------------------------------------
@@ -487,6 +648,7 @@ def test_a_run_whose_rows_were_others_does_not_agree(fresh, monkeypatch, capsys)
 )
 def test_what_cannot_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
     assert door.command("results", *words) == 2
     shown = capsys.readouterr().err
     assert said in shown

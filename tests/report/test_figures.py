@@ -362,6 +362,7 @@ def test_a_missing_run_makes_the_title_say_so(filled):
 
 def test_a_wrong_call_is_refused_in_one_sentence(filled, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
     for arguments, words in [
         (["figure", "nothing"], "there is no item 'nothing'"),
         (["figure", "lindinger2020_fig3"], "no run of lindinger2020_fig3"),

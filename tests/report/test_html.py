@@ -129,6 +129,7 @@ def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp
 
 
 def test_an_empty_folder_is_refused(results, capsys):
+    results.mkdir()
     with pytest.raises(Refused, match="holds no records"):
         write_report(results, results / "report.html")
     for folder in (str(results), f"results_dir={results}"):  # the second as other commands take it

@@ -12,6 +12,7 @@ from dgpbench.config.canonical import config_hash
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 
+DATA = {"n": 100, "d": 3, "n_train": 90, "n_test": 10, "scale_y": 2.0, "digest_xy": "0" * 64, "verified": "digest"}
 VERSIONS = {"dgpbench": "0", "python": "3.12"}
 
 
@@ -47,7 +48,7 @@ def toy_record(
         "notes": notes or [],
         "config": config,
         "config_hash": config_hash(config),
-        "data": {"name": identity["dataset"], "n": 100, "d": 3, "n_train": 90, "n_test": 10, "scale_y": 2.0},
+        "data": DATA | {"name": identity["dataset"]},
         "git": None,
         "versions": VERSIONS,
         "host": {"num_threads": 1},
