@@ -295,6 +295,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         options.overrides = [*options.overrides, *rest]
+    if getattr(options, "output", None) == "":
+        parser.error("argument --output: an empty text names no place")
     return options
 
 

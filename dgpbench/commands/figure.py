@@ -9,6 +9,7 @@ from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments import items
 from dgpbench.report.collect import collect
+from dgpbench.system.files import ANOTHER_FOLDER, ANOTHER_OUTPUT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ def figure(options: Namespace) -> int:
     item = items.load(options.item, options.overrides)
     kind = format_of(options.format, options.output)
     first = Path(options.output or default_path(item, kind))
-    draw(item, collect(item.results_dir), first)
+    draw(item, collect(item.results_dir), first, ANOTHER_OUTPUT)
     return 0
 
 
@@ -40,7 +41,7 @@ def _all(options: Namespace) -> int:
             item = items.load(name, options.overrides)
             frame = collect(item.results_dir) if frame is None else frame
             path = default_path(item, kind)
-            draw(item, frame, Path(options.output, path.name) if options.output else path)
+            draw(item, frame, Path(options.output, path.name) if options.output else path, ANOTHER_OUTPUT)
         except NoRuns:
             waiting.append(name)
         except Refused as refusal:
@@ -50,12 +51,13 @@ def _all(options: Namespace) -> int:
     return 0
 
 
-def draw(item: items.Item, frame: "pd.DataFrame", first: Path) -> None:
+def draw(item: items.Item, frame: "pd.DataFrame", first: Path, advice: str = ANOTHER_FOLDER) -> None:
     """Write an item's first figure to a file and the others beside it, each named after what it shows."""
     from dgpbench.report.figures import render
 
     for number, (name, page) in enumerate(render.figures(item, frame).items()):
-        print(f"figure: {render.save(page, first.with_stem(f'{first.stem}-{name}') if number else first)}")
+        path = first.with_stem(f"{first.stem}-{name}") if number else first
+        print(f"figure: {render.save(page, path, advice=advice)}")
 
 
 def format_of(given: str | None, output: str | None) -> str:
