@@ -19,7 +19,7 @@ from dgpbench.experiments.plan import (
 )
 from dgpbench.report.collect import collect
 from dgpbench.runs.resolve import Run
-from dgpbench.system.progress import in_words
+from dgpbench.system.progress import counted, in_words
 
 
 def plan(options: Namespace) -> int:
@@ -38,7 +38,7 @@ def plan(options: Namespace) -> int:
         return 0
     print(matrix(runs))
     counts = ", ".join(f"{number} {state}" for state, number in count(runs).items() if number)
-    print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {len(runs)} runs: {counts}")
+    print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {counted(len(runs), 'run')}: {counts}")
     print(f"left with one worker: {_by_products(runs) if left is None else time_left(left)}")
     for run in runs:
         if run.state in (BLOCKED, CONFLICT):
@@ -58,7 +58,11 @@ def _by_products(runs: list[Planned]) -> str:
         unknown += known[key] is None
     low, high = TIMES_THE_FLOOR
     words = f"at least {in_words(seconds)} by their products; {low} to {high} times that at the published sizes"
-    without = f"{unknown} runs are not counted, as nothing is known of their time before one is done" if unknown else ""
+    without = (
+        f"{counted(unknown, 'run')} not counted, as nothing is known of such runs' time before one is done"
+        if unknown
+        else ""
+    )
     return "; ".join(filter(None, [words if seconds else "", without]))
 
 

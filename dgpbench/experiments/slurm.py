@@ -26,6 +26,7 @@ from dgpbench.experiments.starts import chains
 from dgpbench.runs.resolve import Run
 from dgpbench.system import interrupts
 from dgpbench.system.files import refusing_unwritable
+from dgpbench.system.progress import counted
 
 COMMANDS = ("sbatch", "srun", "squeue")  # submitit looks for srun too
 FOLDER = ".slurm"  # below results_dir: logs, submitit's files and the list of what was submitted
@@ -238,7 +239,7 @@ def carry_out(
     known = [queued[os.fspath(run.directory)] for run in todo if os.fspath(run.directory) in queued]
     waits = len(todo) - len(new) - len(known)
     start = f", {waits} not yet, as the run that each starts from is in the queue" if waits else ""
-    say(f"Slurm: {len(new)} runs submitted{names}, {len(known)} in the queue already{start}; logs: {folder}")
+    say(f"Slurm: {counted(len(new), 'run')} submitted{names}, {len(known)} in the queue already{start}; logs: {folder}")
     jobs = [*arrays, *known]
     if waiting and jobs:
         wait(jobs, launcher)
