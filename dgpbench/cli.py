@@ -10,12 +10,14 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dgpbench import __version__
 from dgpbench.errors import Refused
 from dgpbench.system import interrupts
 
+# With a default of its own, since argparse else calls them required where another argument is missing.
+_OVERRIDES: dict[str, Any] = {"nargs": "*", "metavar": "KEY=VALUE", "default": []}
 GROUPS = ("methods", "datasets", "tasks", "protocols", "budgets", "experiments")
 
 
@@ -69,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     check_method.add_argument(
         "name", metavar="METHOD", help="one of ours, of an installed package, or of --plugin FILE"
     )
-    check_method.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings; budget=smoke unless told")
+    check_method.add_argument("overrides", help="settings; budget=smoke unless told", **_OVERRIDES)
     doctor = commands.add_parser("doctor", help="versions, threads, cache, and what is missing")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -79,7 +81,7 @@ def _add_models(commands) -> None:
     example = "dgpbench fit dataset=csv dataset.path=houses.csv dataset.target=price method=mf --output model/"
     text = "fit a model to all rows of a table and keep it, to predict new rows"
     fit = commands.add_parser("fit", help=text, description=f"{text[0].upper()}{text[1:]}: {example}")
-    fit.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as `run` takes them")
+    fit.add_argument("overrides", help="as `run` takes them", **_OVERRIDES)
     fit.add_argument("--output", required=True, metavar="DIRECTORY", help="where the model goes")
     fit.add_argument(
         "--holdout",
@@ -123,9 +125,7 @@ def _add_items(commands) -> None:
     parsers = {name: commands.add_parser(name, help=text) for name, text in texts.items()}
     for parser in parsers.values():
         parser.add_argument("item", metavar="ITEM", help="such as lindinger2020_table1: dgpbench list experiments")
-        parser.add_argument(
-            "overrides", nargs="*", metavar="KEY=VALUE", help="such as dataset=boston,energy 'split=range(2)'"
-        )
+        parser.add_argument("overrides", help="such as dataset=boston,energy 'split=range(2)'", **_OVERRIDES)
     parsers["plan"].add_argument("--json", action="store_true", help="print JSON")
     parsers["reproduce"].add_argument("--retry-failed", action="store_true", help="run failed runs again")
     parsers["reproduce"].add_argument("--workers", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
@@ -141,7 +141,12 @@ def _add_items(commands) -> None:
     parsers["figure"].add_argument(
         "--format", choices=("png", "pdf", "svg"), help="(default: what --output ends in, else png)"
     )
-    parsers["figure"].add_argument("--output", metavar="FILE", help="where it goes (default: results/figures/ITEM.png)")
+    parsers["figure"].add_argument(
+        "--output",
+        metavar="FILE",
+        help="where it goes (default: results/figures/ITEM.png, ITEM-BUDGET.png where the budget is not the paper's); "
+        "an item's further pictures go beside it, as FILE-NAME; of `figure all` a folder",
+    )
     check = parsers["check"]
     check.add_argument(
         "--tolerance", type=float, required=True, metavar="T", help="how far a mean may move, in its unit"
@@ -225,7 +230,7 @@ def _add_results(commands) -> None:
     for name, words in {"export": "[ITEM ...] [KEY=VALUE ...]", "import": "PATH ...", "redo": "RUN"}.items():
         actions_of[name].add_argument("overrides", nargs="*", metavar=words, help=_WORDS[name])
     actions_of["trace"].add_argument("item", metavar="ITEM", help="such as lindinger2020_table1")
-    actions_of["trace"].add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as dataset=boston")
+    actions_of["trace"].add_argument("overrides", help="such as dataset=boston", **_OVERRIDES)
     actions_of["redo"].add_argument("--random", action="store_true", help="one of them, by chance")
 
 
@@ -264,7 +269,7 @@ def _with_plugins(arguments: list[str]) -> list[str]:
     """The arguments without ``--plugin FILE``; from here on a method that there is not is looked for among plug-ins."""
     from dgpbench.config import groups
 
-    groups.find_by(_find)
+    groups.find_by(_find, _offers)
     if not any(argument.partition("=")[0] == "--plugin" for argument in arguments):
         return arguments
     from dgpbench.plugins.loading import take_flags
@@ -276,6 +281,12 @@ def _find(group: str, name: str) -> bool:
     from dgpbench.plugins import loading
 
     return loading.find(group, name)
+
+
+def _offers(group: str) -> list[str]:
+    from dgpbench.plugins import loading
+
+    return loading.offers(group)
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -297,6 +308,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:
         options.overrides = [*options.overrides, *rest]
+    if getattr(options, "output", None) == "":
+        parser.error("argument --output: an empty text names no place")
     return options
 
 

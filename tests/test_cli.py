@@ -63,6 +63,16 @@ def sentence(capsys) -> str:
         (["run", "-\n=0"], "no flag -\\n=0;"),
         (["run", "method=gpr", "method.max_rows=10", *SMOKE], "at most 10"),
         (["run", "method=custom", "method.blocks=[{layers: [1, 2], gps: all}]", *SMOKE], "method.blocks"),
+        (["run", "method="], "there is no method ''; method is one of aep, aepmcm, arrow, bayesian_ridge, chain"),
+        (["run", "method=mc_dropuot"], "did you mean mc_dropout?"),
+        (["cite", "mc_dropuot"], "did you mean mc_dropout?"),
+        *(
+            ([command], "the following arguments are required: ITEM; ")
+            for command in ("plan", "reproduce", "table", "compare", "figure")
+        ),
+        (["results", "trace"], "the following arguments are required: ITEM; "),
+        (["check-method"], "the following arguments are required: METHOD; "),
+        (["fit"], "the following arguments are required: --output; "),
         (["lst"], "did you mean list?"),
         (["list", "method"], "did you mean methods?"),
         (["run", "--dry-run"], "`dgpbench validate` with the same words"),
@@ -250,6 +260,24 @@ def test_a_method_is_cited_with_an_entry_for_bibtex(capsys):
     assert "Salimbeni & Deisenroth (2017), Doubly stochastic" in said
     assert "author = {Salimbeni, Hugh and Deisenroth, Marc Peter}" in said
     assert "doi = {10.48550/arXiv.1705.08933}" in said
+
+
+def test_the_list_of_methods_has_the_citations_that_cite_has(capsys):
+    assert main(["list", "methods", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {"mf", "mc_dropout", "gpytorch_dgp"} <= {each["name"] for each in listed}
+    for each in listed:
+        assert main(["cite", each["name"]]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith(f"{each['name']}: {each['title']}\n{each['citation']}"), each
+
+
+def test_one_is_no_plural(capsys):
+    assert main(["list", "datasets"]) == 0
+    listed = capsys.readouterr().out
+    assert "; 1 feature\n" in listed
+    assert "; 8 features\n" in listed
+    assert " 1 features" not in listed
 
 
 def test_light_commands_import_no_tensorflow_and_no_hydra():

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from dgpbench.cli import main
-from dgpbench.errors import Refused
 from dgpbench.experiments import slurm
 from dgpbench.runs import store
+from dgpbench.runs.resolve import resolve_overrides
 
 ITEM = "lindinger2020_table1"
 NARROWED = ["budget=smoke", "dataset=boston", "method=mf,star", "method.num_layers=2", "split=range(3)"]
@@ -50,20 +50,39 @@ def test_a_sites_file_is_put_over_the_defaults(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("partitoin: x", "partitoin"), ("[1, 2]", "no settings"), ("minutes: 0", "minutes=0"), ("cpus: 1.5", "cpus=1.5")],
+    [
+        ("partitoin: x", "did you mean partition?"),
+        ("[1, 2]", "no settings"),
+        ("", "no settings"),
+        ("minutes: 0", "launcher.minutes=0 cannot be used; launcher.minutes takes a whole number of at least 1"),
+        ("minutes: 4:00:00", "launcher.minutes=4:00:00 cannot be used; launcher.minutes takes a whole number"),
+        ("minutes: two hours", "launcher.minutes takes a whole number"),
+        ("minutes: 43201", "at most 43200"),
+        ("cpus: 1.5", "cpus=1.5"),
+        ("memory_gb: .inf", "launcher.memory_gb=inf cannot be used; launcher.memory_gb takes a number"),
+        ("memory_gb: -1", "launcher.memory_gb=-1"),
+        ("partition: [a, b]", "launcher.partition takes a text or null"),
+        ("setup: module load python", "launcher.setup=module load python cannot be used; launcher.setup takes a list"),
+        ("setup: [1]", "it takes shell lines, each a text"),
+        ("minutes: [", "the file cannot be read"),
+    ],
 )
-def test_a_sites_file_that_cannot_be_used_is_refused_with_a_sentence(tmp_path, text, said):
+def test_a_sites_file_that_cannot_be_used_is_refused_with_a_sentence(tmp_path, text, said, capsys):
     file = tmp_path / "site.yaml"
     file.write_text(text)
-    with pytest.raises(Refused, match=said):
-        slurm.read_launcher(str(file))
+    assert main(["reproduce", ITEM, *NARROWED, "--engine", "slurm", "--launcher", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert f"--launcher {file}: " in error
+    assert said in error
 
 
-def test_without_slurm_the_command_says_so(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+@pytest.mark.parametrize("missing", [{"sbatch"}, {"srun"}, {"squeue"}, {"sbatch", "srun", "squeue"}])
+def test_without_slurm_the_command_says_what_is_missing(missing, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "which", lambda name: None if name in missing else name)
     monkeypatch.setitem(sys.modules, "submitit", sys)  # as if it were installed
     assert main(["reproduce", ITEM, *NARROWED, f"results_dir={tmp_path}", "--engine", "slurm"]) == 2
-    assert "no sbatch here" in capsys.readouterr().err
+    named = [name for name in ("sbatch", "srun", "squeue") if name in missing]
+    assert f"and there is no {' and no '.join(named)} here" in capsys.readouterr().err
 
 
 def test_waiting_is_for_clusters(capsys):
@@ -77,6 +96,15 @@ def test_runs_that_a_queued_job_has_are_known(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: name)
     monkeypatch.setattr(slurm, "_alive", lambda: {"7_1"})
     assert slurm.in_queue(tmp_path) == {"b": "7_1"}
+
+
+def test_a_line_that_was_cut_short_is_passed_over_and_spoils_no_other(tmp_path, monkeypatch):
+    run = resolve_overrides(["method=gpr", f"results_dir={tmp_path}"])
+    (tmp_path / "submitted.jsonl").write_text('{"job": "7_0", "directory": "a"}\n[]\n{"job": "7_1", "direc')
+    slurm._note(tmp_path, "8_0", [run])
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(slurm, "_alive", lambda: {"7_0", "7_1", "8_0"})
+    assert slurm.in_queue(tmp_path) == {"a": "7_0", str(run.directory): "8_0"}
 
 
 # With a cluster -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ def cite(options: Namespace) -> int:
         values = groups.describe("dataset", options.name)
         print("\n".join([f"{options.name}: {values['title']}", *_card(values["card"])]))
         return 0
-    names = [*groups.names("method"), *groups.names("dataset")]
+    names = [*groups.offered("method"), *groups.names("dataset")]
     raise Refused(
         f"there is no method or data set '{options.name}'{did_you_mean(options.name, names)}; "
         "`dgpbench list methods` and `dgpbench list datasets` show them all"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dgpbench.errors import Refused
 from dgpbench.experiments import items
 from dgpbench.report.collect import collect, load_results
+from dgpbench.system.files import ANOTHER_FOLDER, ANOTHER_OUTPUT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,7 @@ def figure(options: Namespace) -> int:
     item = items.load(options.item, options.overrides)
     kind = format_of(options.format, options.output)
     first = Path(options.output or default_path(item, kind))
-    draw(item, load_results(item.results_dir), first)
+    draw(item, load_results(item.results_dir), first, ANOTHER_OUTPUT)
     return 0
 
 
@@ -38,7 +39,7 @@ def _all(options: Namespace) -> int:
         frame = collect(item.results_dir) if frame is None else frame
         path = default_path(item, kind)
         try:
-            draw(item, frame, Path(options.output, path.name) if options.output else path)
+            draw(item, frame, Path(options.output, path.name) if options.output else path, ANOTHER_OUTPUT)
         except NoRuns:
             waiting.append(item.name)
         except Refused as refusal:
@@ -48,12 +49,13 @@ def _all(options: Namespace) -> int:
     return 0
 
 
-def draw(item: items.Item, frame: "pd.DataFrame", first: Path) -> None:
+def draw(item: items.Item, frame: "pd.DataFrame", first: Path, advice: str = ANOTHER_FOLDER) -> None:
     """Write an item's first figure to a file and the others beside it, each named after what it shows."""
     from dgpbench.report.figures import render
 
     for number, (name, page) in enumerate(render.figures(item, frame).items()):
-        print(f"figure: {render.save(page, first.with_stem(f'{first.stem}-{name}') if number else first)}")
+        path = first.with_stem(f"{first.stem}-{name}") if number else first
+        print(f"figure: {render.save(page, path, advice=advice)}")
 
 
 def format_of(given: str | None, output: str | None) -> str:

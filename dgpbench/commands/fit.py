@@ -27,9 +27,9 @@ def fit(options: Namespace) -> int:
     run = _run_of(options.overrides)
     if not 0 <= options.holdout < 1:
         raise Refused(f"--holdout={options.holdout:g} cannot be used; it takes a share of at least 0 and below 1")
-    target = directory.check_free(options.output)
     try:
-        return _fit_and_save(run, options.holdout, target)
+        with directory.prepared(options.output) as target:
+            return _fit_and_save(run, options.holdout, target)
     except Diverged as ended:
         print(f"dgpbench: the fit diverged, and no model was saved: {ended}", file=sys.stderr)
         return 1

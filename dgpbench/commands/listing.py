@@ -2,10 +2,11 @@
 
 import json
 from argparse import Namespace
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from dgpbench.config import groups, references
+from dgpbench.system.progress import counted
 
 SHOWN = {
     "methods": ("title", "citation"),
@@ -42,10 +43,18 @@ def entry(group: str, name: str) -> dict[str, Any]:
 
 
 def _installed(known: set[str]) -> list[dict[str, Any]]:
-    """The methods that installed packages offer; none is loaded, and nothing of them is known but where they are."""
-    points = sorted(entry_points(group="dgpbench.methods"))
-    return [{"name": each.name, "title": f"plug-in, {each.value}"} for each in points if each.name not in known]
+    """The methods that installed packages offer."""
+    return [_offered(each) for each in sorted(entry_points(group="dgpbench.methods")) if each.name not in known]
+
+
+def _offered(point: EntryPoint) -> dict[str, Any]:
+    """Our own baselines as ``cite`` has them; another package is not loaded, and only where its method is is known."""
+    if point.dist is None or point.dist.name != "dgpbench":
+        return {"name": point.name, "title": f"plug-in, {point.value}"}
+    method = point.load()
+    return {"name": point.name, "title": method.title, "citation": references.text(method.citation)}
 
 
 def _fact(key: str, value: Any) -> str:
-    return {"n": f"{value} rows", "d": f"{value} features"}.get(key, str(value))
+    units = {"n": "row", "d": "feature"}
+    return counted(value, units[key]) if key in units else str(value)

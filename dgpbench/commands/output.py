@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dgpbench.errors import Refused
 from dgpbench.report.rendering import FORMATS
-from dgpbench.system.files import replacing
+from dgpbench.system.files import ANOTHER_OUTPUT, replacing
 
 
 def write_output(text: str, output: str | None) -> None:
@@ -17,7 +17,7 @@ def write_output(text: str, output: str | None) -> None:
         print(text, end="")
         return
     path = Path(output)
-    with replacing(path) as partial:
+    with replacing(path, ANOTHER_OUTPUT) as partial:
         partial.write_text(text, encoding="utf-8")
     print(f"written: {path}")
 

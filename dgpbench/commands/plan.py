@@ -21,7 +21,7 @@ from dgpbench.experiments.plan import (
 )
 from dgpbench.report.collect import collect, frame_of
 from dgpbench.runs.resolve import Run
-from dgpbench.system.progress import in_words
+from dgpbench.system.progress import counted, in_words
 
 
 def plan(options: Namespace) -> int:
@@ -45,7 +45,7 @@ def plan(options: Namespace) -> int:
         return 0
     print(matrix(runs))
     counts = ", ".join(f"{number} {state}" for state, number in count(runs).items() if number)
-    print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {len(runs)} runs: {counts}")
+    print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {counted(len(runs), 'run')}: {counts}")
     print(f"left with one worker: {time_left(left) if bound is None else bound.in_words()}")
     for run in runs:
         if run.state in (BLOCKED, CONFLICT):
@@ -67,7 +67,9 @@ class _Bound:
     def in_words(self) -> str:
         low, high = TIMES_THE_FLOOR
         text = f"at least {in_words(self.seconds)} by their products; {low} to {high} times that at the published sizes"
-        without = f"{self.unknown} runs are not counted, as nothing is known of their time before one is done"
+        without = (
+            f"{counted(self.unknown, 'run')} not counted, as nothing is known of such runs' time before one is done"
+        )
         return "; ".join(filter(None, [text if self.seconds else "", without if self.unknown else ""]))
 
 

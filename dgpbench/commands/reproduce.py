@@ -17,6 +17,7 @@ from dgpbench.report.compare import comparison
 from dgpbench.runs import outcomes
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run
+from dgpbench.system.progress import counted
 
 
 def reproduce(options: Namespace) -> int:
@@ -30,9 +31,9 @@ def reproduce(options: Namespace) -> int:
         raise Refused("--wait and --launcher belong to --engine slurm; without it the runs are carried out here")
     done = complete(item, retry_failed=options.retry_failed, workers=options.workers, say=say, report=_report)
     if done.ended:
-        say(f"{len(done.ended)} runs: {outcomes.summary(done.ended)}")
+        say(f"{counted(len(done.ended), 'run')}: {outcomes.summary(done.ended)}")
     if done.kept_failures:
-        say(f"{done.kept_failures} earlier runs failed and were left alone; --retry-failed runs them again")
+        say(f"{counted(done.kept_failures, 'earlier run')} failed and left alone; --retry-failed runs such again")
     _render(item, options)
     return done.exit_code()
 

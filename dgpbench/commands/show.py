@@ -4,6 +4,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
+from dgpbench.commands.figure import format_of
 from dgpbench.errors import Refused
 from dgpbench.runs import archive, store, summary
 from dgpbench.runs.lines import Line
@@ -11,6 +12,10 @@ from dgpbench.runs.lines import Line
 
 def show(options: Namespace) -> int:
     """Print a run's scores and settings; with ``--plot`` write its picture."""
+    if options.output and not options.plot:
+        raise Refused(f"--output {options.output} is where --plot writes the picture; give both, or neither")
+    if options.plot:
+        format_of(None, options.output)  # refuses a name whose ending is no picture's
     line = compact_record(options.run)
     if line is not None:
         return _show_compact(line, options)

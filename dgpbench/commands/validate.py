@@ -11,6 +11,7 @@ from dgpbench.runs import start, summary
 from dgpbench.runs.resolve import Run
 from dgpbench.runs.run import skipped_outcome
 from dgpbench.runs.validation import check_overrides
+from dgpbench.system.progress import counted
 
 if TYPE_CHECKING:
     from dgpbench.datasets.table import Table
@@ -97,7 +98,7 @@ def _read(run: Run, table: "Table") -> Sizes:
 
     problem = prepare(run, table)
     features = problem.train.X.shape[1]
-    words = f"{table.name}: {table.num_rows:,} rows, {features} features, target {table.target_name}"
+    words = f"{table.name}: {table.num_rows:,} rows, {counted(features, 'feature')}, target {table.target_name}"
     columns = summary.column_lines(described_data(table, problem.encoder, problem.scaler))
     return Sizes(len(problem.train.X), len(problem.test.X), features, words, columns)
 
@@ -116,5 +117,7 @@ def declared(run: Run) -> Sizes:
     known = {**spec, "digest_xy_ordered": table.digest_xy_ordered}  # published splits need no more than the size here
     split = make_split(table, run.task, run.split, known)
     check_sizes(run, len(split.train), spec["d"], len(split.test))
-    words = f"{spec['name']}: {spec['n']:,} rows, {spec['d']} features, not downloaded yet (dgpbench data fetch)"
+    words = (
+        f"{spec['name']}: {spec['n']:,} rows, {counted(spec['d'], 'feature')}, not downloaded yet (dgpbench data fetch)"
+    )
     return Sizes(len(split.train), len(split.test), spec["d"], words)

@@ -12,7 +12,7 @@ from dgpbench.errors import Refused
 
 GROUPS = ("method", "dataset", "task", "protocol", "budget", "optimiser")
 _added: dict[tuple[str, str], dict[str, Any]] = {}
-_finders: list[Callable[[str, str], bool]] = []
+_finders: dict[Callable[[str, str], bool], Callable[[str], list[str]]] = {}
 
 
 def folder() -> Path:
@@ -47,10 +47,17 @@ def added(group: str) -> list[str]:
     return [name for kind, name in _added if kind == group]
 
 
-def find_by(finder: Callable[[str, str], bool]) -> None:
-    """Let a function look for a name that is not there: it adds the name, or returns False."""
-    if finder not in _finders:
-        _finders.append(finder)
+def find_by(finder: Callable[[str, str], bool], offers: Callable[[str], list[str]]) -> None:
+    """Let a function look for a name that is not there: it adds the name, or returns False.
+
+    :param offers: the names in a group that it would find
+    """
+    _finders[finder] = offers
+
+
+def offered(group: str) -> list[str]:
+    """The names in one group, sorted; with those of plug-ins that are installed, which are not loaded by this."""
+    return sorted({*names(group), *(name for offers in _finders.values() for name in offers(group))})
 
 
 def describe(group: str, name: str) -> dict[str, Any]:
@@ -66,7 +73,7 @@ def _read(group: str, name: str) -> dict[str, Any]:
 
 def unknown(group: str, given: str) -> Refused:
     """The refusal for a misspelt method, data set, ..."""
-    known = names(group)
+    known = offered(group)
     hint = did_you_mean(given, known)
     if group == "dataset" and "." in given:
         hint = f"; a file is dataset=csv dataset.path={given} dataset.target=COLUMN"

@@ -35,6 +35,10 @@ def typed(
     """
     import pandas as pd
 
+    if in_two_parts := [name for name in kinds if frame[name].dtype.kind == "c"]:
+        raise Refused(
+            f"{where} holds complex numbers in {shown(in_two_parts)}: give their two parts as columns of their own"
+        )
     columns = {name: _typed(frame[name], kind, date_format) for name, kind in kinds.items()}
     wrong = {name: frame[name].notna() & columns[name].isna() for name in columns}
     if count := sum(int(each.sum()) for each in wrong.values()):

@@ -11,20 +11,24 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from dgpbench.config import groups
+from dgpbench.config.settings import build, setting
 from dgpbench.errors import Refused
 from dgpbench.experiments import engine
 from dgpbench.experiments.starts import chains
 from dgpbench.runs.resolve import Run
 from dgpbench.system import interrupts
 from dgpbench.system.files import refusing_unwritable
+from dgpbench.system.progress import counted
 
+COMMANDS = ("sbatch", "srun", "squeue")  # submitit looks for srun too
 FOLDER = ".slurm"  # below results_dir: logs, submitit's files and the list of what was submitted
 
 
@@ -32,26 +36,21 @@ FOLDER = ".slurm"  # below results_dir: logs, submitit's files and the list of w
 class Launcher:
     """What an array task asks of the cluster; the keys of ``conf/launcher/slurm.yaml``, which explains them."""
 
-    minutes: int
-    memory_gb: float
-    cpus: int
-    runs_per_task: int
-    array_size: int
-    at_once: int
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    setup: Sequence[str] = ()
+    minutes: int = setting("time limit of an array task", low=1, high=30 * 24 * 60)
+    memory_gb: float = setting("memory of an array task", low=0.1)
+    cpus: int = setting("cores of an array task", low=1)
+    runs_per_task: int = setting("runs that one array task carries out in turn", low=1)
+    array_size: int = setting("most tasks in one array", low=1)
+    at_once: int = setting("most tasks of an array that run at a time", low=1)
+    partition: str | None = setting("null: the cluster's default")
+    account: str | None = setting("null: the cluster's default")
+    qos: str | None = setting("null: the cluster's default")
+    constraint: str | None = setting("null: none")
+    setup: list = setting("shell lines before the run")
 
     def __post_init__(self) -> None:
-        for key in ("minutes", "memory_gb", "cpus", "runs_per_task", "array_size", "at_once"):
-            value = getattr(self, key)
-            whole = isinstance(value, int) or key == "memory_gb"
-            if isinstance(value, bool) or not isinstance(value, int | float) or not whole or value <= 0:
-                raise Refused(
-                    f"launcher: {key}={value} cannot be used; it takes a number above 0, memory_gb any, others whole"
-                )
+        if not all(isinstance(line, str) for line in self.setup):
+            raise Refused(f"launcher.setup={self.setup} cannot be used; it takes shell lines, each a text")
 
     def parameters(self) -> dict[str, Any]:
         """As submitit's executor takes them."""
@@ -61,7 +60,7 @@ class Launcher:
             "slurm_mem": f"{round(1024 * self.memory_gb)}M",
             "cpus_per_task": self.cpus,
             "slurm_array_parallelism": self.at_once,
-            "slurm_setup": list(self.setup),
+            "slurm_setup": self.setup,
             "slurm_additional_parameters": {"requeue": True},
             "name": "dgpbench",
         }
@@ -70,20 +69,28 @@ class Launcher:
 def read_launcher(path: str | None = None) -> Launcher:
     """The settings of ``conf/launcher/slurm.yaml``, with those of a site's own file put over them.
 
-    :raises Refused: for a file that cannot be read, or an unknown key
+    :raises Refused: for a file that cannot be read, an unknown key, or a value that its key does not take
     """
-    values = dict(groups.describe("launcher", "slurm"))
-    if path is not None:
-        try:
-            own = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-            raise Refused(f"--launcher {path} cannot be read: {str(problem).splitlines()[0]}") from None
-        known = [field.name for field in fields(Launcher)]
-        if not isinstance(own, dict) or (unknown := sorted(map(str, set(own) - set(known)))):
-            what = ", ".join(unknown) if isinstance(own, dict) else "no settings"
-            raise Refused(f"--launcher {path} holds {what}; it takes {', '.join(known)}")
-        values |= own
-    return Launcher(**values)
+    values = groups.describe("launcher", "slurm")
+    if path is None:
+        return build(Launcher, "launcher", values)
+    try:
+        return build(Launcher, "launcher", values | _read(path))
+    except Refused as refusal:
+        raise Refused(f"--launcher {path}: {refusal}") from None
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        own, as_written = yaml.safe_load(text), yaml.load(text, Loader=yaml.BaseLoader)
+    except (OSError, ValueError, yaml.YAMLError) as problem:
+        raise Refused(f"the file cannot be read: {str(problem).splitlines()[0]}") from None
+    if not isinstance(own, dict):
+        raise Refused("the file holds no settings, such as minutes: 240")
+    # YAML takes 4:00:00 for a number, 4 * 60^2 + 0 * 60 + 0: minutes of ten days.
+    times = {key: value for key, value in as_written.items() if isinstance(value, str) and ":" in value}
+    return {str(key): value for key, value in own.items()} | times
 
 
 class Chunk:
@@ -133,9 +140,10 @@ def _executor(launcher: Launcher, folder: Path) -> Any:
         import submitit
     except ImportError:
         raise Refused("--engine slurm needs submitit; in a checkout, pip install '.[slurm]'") from None
-    if shutil.which("sbatch") is None:
+    if missing := [name for name in COMMANDS if shutil.which(name) is None]:
         raise Refused(
-            "--engine slurm needs Slurm's commands, and there is no sbatch here; use --workers N on this machine"
+            f"--engine slurm needs Slurm's commands {', '.join(COMMANDS)}, and there is no {' and no '.join(missing)} "
+            "here; use --workers N on this machine"
         )
     with refusing_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -171,7 +179,7 @@ def _note(folder: Path, job: str, runs: Iterable[Run]) -> None:
     """One line for each run: which array task has it."""
     lines = [json.dumps({"job": job, "directory": os.fspath(run.directory)}) + "\n" for run in runs]
     with refusing_unwritable(folder), open(folder / "submitted.jsonl", "a", encoding="utf-8") as file:
-        file.write("".join(lines))
+        file.write("\n" + "".join(lines))  # the line before may have been cut short
 
 
 def in_queue(folder: Path) -> dict[str, str]:
@@ -179,9 +187,16 @@ def in_queue(folder: Path) -> dict[str, str]:
     path = folder / "submitted.jsonl"
     if not path.is_file() or shutil.which("squeue") is None:
         return {}
-    noted = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     alive = _alive()
-    return {entry["directory"]: entry["job"] for entry in noted if entry["job"] in alive}
+    return {directory: job for directory, job in _noted(path) if job in alive}
+
+
+def _noted(path: Path) -> Iterator[tuple[str, str]]:
+    """(run directory, array task) of each line that is whole; a process may have been killed while it wrote one."""
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError, KeyError, TypeError):
+            entry = json.loads(line)
+            yield entry["directory"], entry["job"]
 
 
 def _alive() -> set[str]:
@@ -224,7 +239,7 @@ def carry_out(
     known = [queued[os.fspath(run.directory)] for run in todo if os.fspath(run.directory) in queued]
     waits = len(todo) - len(new) - len(known)
     start = f", {waits} not yet, as the run that each starts from is in the queue" if waits else ""
-    say(f"Slurm: {len(new)} runs submitted{names}, {len(known)} in the queue already{start}; logs: {folder}")
+    say(f"Slurm: {counted(len(new), 'run')} submitted{names}, {len(known)} in the queue already{start}; logs: {folder}")
     jobs = [*arrays, *known]
     if waiting and jobs:
         wait(jobs, launcher)

@@ -9,7 +9,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,16 @@ from dgpbench.models.model import CHOICES, Model
 from dgpbench.plugins.method import is_of_this_code
 from dgpbench.runs import store
 from dgpbench.runs.description import Description
-from dgpbench.system.files import ANOTHER_OUTPUT, replacing, write_whole
+from dgpbench.system.files import check_folder, replacing, write_whole
 
 MODEL, ARRAYS = "model.json", store.PARAMETERS
 KIND = "dgpbench model"
 ABOUT = ("data", "config", "config_hash", "scores", "iterations", "seconds", "notes", "versions", "git", "finished")
-HOW = "`dgpbench fit ... --output DIRECTORY` writes one, and the directory of a finished run below results/runs is one"
+ANOTHER = "choose another directory"  # without --output: in Python too
+HOW = (
+    "`dgpbench fit ... --output DIRECTORY` and, in Python, `save` write one, and the directory of a finished run below "
+    "results/runs is one"
+)
 
 
 def check_free(directory: str | Path) -> Path:
@@ -35,12 +40,29 @@ def check_free(directory: str | Path) -> Path:
     """
     directory = Path(directory)
     if directory.exists() and not directory.is_dir():
-        raise Refused(f"{directory} is a file, and a model is a directory; choose another with --output")
+        raise Refused(f"{directory} is a file, and a model is a directory; {ANOTHER}")
     if (directory / MODEL).exists():
-        raise Refused(f"{directory} holds a model already; move it away, or choose another directory with --output")
+        raise Refused(f"{directory} holds a model already; move it away, or {ANOTHER}")
     if directory.is_dir() and any(not path.name.startswith(".") for path in directory.iterdir()):
-        raise Refused(f"{directory} holds other files; choose an empty or a new directory with --output")
+        raise Refused(f"{directory} holds other files; choose an empty or a new directory")
     return directory
+
+
+@contextmanager
+def prepared(directory: str | Path) -> Iterator[Path]:
+    """The directory, free and writable, before hours of training; where nothing came into a new one, it is removed.
+
+    :raises Refused: where something is there already, or nothing can be written
+    """
+    directory = check_free(directory)
+    is_new = not directory.exists()
+    check_folder(directory, ANOTHER)
+    try:
+        yield directory
+    finally:
+        if is_new:
+            with suppress(OSError):  # something is in it
+                directory.rmdir()
 
 
 def save(model: Model, directory: str | Path) -> Path:
@@ -54,7 +76,7 @@ def save(model: Model, directory: str | Path) -> Path:
     about = plain(model.about, str)
     facts = {"kind": KIND, "model": model.description.to_json(), "about": about, "files": files}
     for name, data in ((ARRAYS, arrays), (MODEL, (json.dumps(facts, indent=1) + "\n").encode())):
-        with replacing(directory / name, ANOTHER_OUTPUT) as partial:
+        with replacing(directory / name, ANOTHER) as partial:
             write_whole(partial, data)
     return directory
 

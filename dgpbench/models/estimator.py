@@ -28,7 +28,7 @@ from dgpbench.predictions.warped import Densities
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.runs.validation import parse_known
 
-groups.find_by(loading.find)
+groups.find_by(loading.find, loading.offers)
 OUTPUTS = ("default", "pandas")
 # Keys of the command line that are parameters of their own here, or are about what a fit to given rows has not.
 PARAMETERS = ("method", "protocol", "budget", "seed", "num_threads", "progress", "method.num_layers")
@@ -103,8 +103,9 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
 
     def predict_quantiles(self, X: Any, q: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
         """The quantiles of y at probabilities q between 0 and 1, [N, len(q)]; columns q0.05, ... of a frame."""
-        parts = [mixture.quantile(q)[..., 0].T for mixture in self._mixtures(X)]
-        return self._output(np.concatenate(parts), X, [quantile_name(p) for p in q])
+        probabilities = _probabilities(q)
+        parts = [mixture.quantile(probabilities)[..., 0].T for mixture in self._mixtures(X)]
+        return self._output(np.concatenate(parts), X, [quantile_name(p) for p in probabilities])
 
     def predict_dist(self, X: Any) -> PredictiveDistribution:
         """The predictive mixture of each row: log_prob, cdf, quantile, sample. Holds S numbers a row in memory."""
@@ -134,7 +135,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         if not isinstance(random_state, int | np.integer):
             random_state = check_random_state(random_state).randint(2**31 - 1)
         chosen = {"method": self.method, "protocol": self.protocol, "budget": self.budget, "dataset": "csv"}
-        more = dict(self.settings or {})
+        more = settings_by_key(self.settings)
         if wrong := [key for key in more if _is_foreign(key)]:
             raise Refused(
                 f"settings has {wrong[0]!r}, which is a parameter of its own or has no meaning for a fit to given rows"
@@ -221,6 +222,31 @@ def of_model(model: Model) -> DeepGPRegressor:
         estimator.feature_names_in_ = np.array(model.description.encoder.names, dtype=object)
     estimator.n_iter_ = model.about["iterations"]
     return estimator
+
+
+def settings_by_key(given: Any) -> dict[str, Any]:
+    """The estimators' ``settings``.
+
+    :raises ValueError: where they are no mapping of keys
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise ValueError(f"settings takes values by key, such as {{'training.learning_rate': 0.01}}, not {given!r}")
+    return dict(given)
+
+
+def _probabilities(given: Any) -> np.ndarray:
+    """
+    :raises ValueError: where they are no list of numbers between 0 and 1
+    """
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.array(np.nan)
+    if values.ndim != 1 or not np.all((values > 0) & (values < 1)):
+        raise ValueError(f"q takes a list of probabilities between 0 and 1, such as [0.05, 0.5, 0.95], not {given!r}")
+    return values
 
 
 def _is_foreign(key: str) -> bool:

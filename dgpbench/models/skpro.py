@@ -7,7 +7,7 @@ import pandas as pd
 from skpro.distributions.normal_mixture import NormalMixture
 from skpro.regression.base import BaseProbaRegressor
 
-from dgpbench.models.estimator import DeepGPRegressor
+from dgpbench.models.estimator import DeepGPRegressor, settings_by_key
 from dgpbench.predictions.mixture import GaussianMixture
 
 
@@ -42,7 +42,7 @@ class DeepGPProbaRegressor(BaseProbaRegressor):
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: pd.DataFrame) -> Self:
-        if (self.settings or {}).get("dataset.target_transform", "none") != "none":
+        if settings_by_key(self.settings).get("dataset.target_transform", "none") != "none":
             raise ValueError(
                 "skpro's normal mixture has no dataset.target_transform: leave it out, or take DeepGPRegressor"
             )

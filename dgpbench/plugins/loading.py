@@ -100,6 +100,11 @@ def find(group: str, name: str) -> bool:
     return group == "method" and name in _points() and bool(load_entry_point(name))
 
 
+def offers(group: str) -> list[str]:
+    """For ``groups.find_by``: the methods that installed packages offer."""
+    return list(_points()) if group == "method" else []
+
+
 def take_flags(arguments: list[str]) -> list[str]:
     """The arguments without ``--plugin FILE``, whose files are loaded."""
     left, given = [], iter(arguments)

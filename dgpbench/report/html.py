@@ -50,7 +50,7 @@ def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) 
     if frame.empty:
         raise Refused(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
     text = page(frame, str(results_dir), output.parent, workers)
-    with files.replacing(output) as partial:
+    with files.replacing(output, files.ANOTHER_OUTPUT) as partial:
         partial.write_text(text, encoding="utf-8")
     return output
 

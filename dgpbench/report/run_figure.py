@@ -34,6 +34,7 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     :raises ValueError: when the run's files are damaged or hold no predictions
     """
     run_directory = Path(run_directory)
+    advice = files.ANOTHER_FOLDER if output is None else files.ANOTHER_OUTPUT
     output = run_directory / "figure.png" if output is None else Path(output)
     record = store.read_record(run_directory)
     if problems := store.verify_run(run_directory):
@@ -47,7 +48,7 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     arrays = store.read_posterior(run_directory, posterior.PICTURED) if store.POSTERIOR in record["files"] else {}
     below = data_panels.below(record["data"], arrays, target)
     figure = run_figure(points, trace, record["scores"], title, objective_of(record), target, below)
-    with matplotlib.rc_context(fname=STYLE), files.replacing(output) as partial:
+    with matplotlib.rc_context(fname=STYLE), files.replacing(output, advice) as partial:
         figure.savefig(partial)
     return output
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -50,19 +51,61 @@ def refusing_unwritable(target: str | os.PathLike, advice: str = ANOTHER_FOLDER)
 def replacing(target: str | os.PathLike, advice: str = ANOTHER_FOLDER) -> Iterator[Path]:
     """A path beside the target for what takes its place when the block ends well, and vanishes when it does not.
 
+    A link stays, and what it leads to is replaced. A pipe or a terminal stays too: the whole is written into it.
+
     :param advice: how the user says where else to write
-    :raises Refused: when the disk is full or read-only; an older target is untouched
+    :raises Refused: when the disk is full or read-only, an older target is untouched; where the target can be no file
     """
     target = Path(target)
-    partial = target.with_name(f".partial-{uuid.uuid4().hex}{target.suffix}")  # the suffix names a picture's format
     with refusing_unwritable(target, advice):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if _is_stream(target, advice):
+            with tempfile.TemporaryDirectory() as folder:
+                partial = Path(folder, target.name)
+                yield partial
+                with partial.open("rb") as whole, target.open("wb") as stream:
+                    shutil.copyfileobj(whole, stream)
+            return
+        place = Path(os.path.realpath(target))
+        partial = place.with_name(f".partial-{uuid.uuid4().hex}{target.suffix}")  # the suffix names a picture's format
+        place.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield partial
-            os.replace(partial, target)
+            os.replace(partial, place)
         finally:
             with suppress(OSError):  # never in place of the error that led here
                 partial.unlink(missing_ok=True)
+
+
+def _is_stream(target: Path, advice: str) -> bool:
+    """Whether a pipe or a terminal is there, which is written to; a folder, a disk or a socket is refused."""
+    if target.is_dir():
+        raise Refused(f"{target} is a folder, and what is written here is a file; {advice}")
+    if not target.exists() or target.is_file():
+        return False
+    if not (target.is_fifo() or target.is_char_device()):
+        raise Refused(f"{target} is neither a file nor a pipe, and cannot be written; {advice}")
+    return True
+
+
+def check_file(target: Path, advice: str) -> None:
+    """Make the folder of a file and see that the file can be written: before hours of work whose result goes there.
+
+    :raises Refused: where it cannot
+    """
+    with refusing_unwritable(target, advice):
+        if not _is_stream(target, advice):
+            check_folder(Path(os.path.realpath(target)).parent, advice)
+
+
+def check_folder(folder: Path, advice: str) -> None:
+    """Make a folder and, for a moment, a file in it.
+
+    :raises Refused: where that cannot be done
+    """
+    with refusing_unwritable(folder, advice):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
 
 
 def _room(target: Path) -> str:

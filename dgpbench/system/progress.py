@@ -123,6 +123,11 @@ class Forecast:
         self.say(f"{bound} {in_words(left)} of training to go, at {1000 * pace:.3g} ms an iteration")
 
 
+def counted(number: int, what: str) -> str:
+    """'1 run', '2 runs'."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def in_words(seconds: float) -> str:
     """'3 h 20 min'; seconds only below two minutes."""
     if seconds < 120:

@@ -72,6 +72,28 @@ def test_a_frame_that_lacks_a_column_or_holds_a_text_is_refused(fitted):
         fitted.predict(X.astype(object).reset_index(drop=True).assign(b=["red", 1.0, np.nan, *range(27)]))
 
 
+@pytest.mark.parametrize("given", [0.5, "0.5", ["a"], [2], [[0.1, 0.5]], None])
+def test_quantiles_are_a_list_of_probabilities(given, fitted):
+    with pytest.raises(ValueError, match=r"q takes a list of probabilities between 0 and 1, such as .*, not"):
+        fitted.predict_quantiles(X, given)
+
+
+def test_complex_features_are_refused_and_lose_no_part(fitted):
+    rows = X.assign(b=X["b"] + 1j)
+    with pytest.raises(ValueError, match="the table holds complex numbers in 'b': give their two parts as columns"):
+        DeepGPRegressor("gpr", budget="smoke", settings=QUICK).fit(rows, Y)
+    with pytest.raises(ValueError, match="complex numbers in 'b'"):
+        fitted.predict(rows)
+
+
+def test_a_place_where_no_model_can_be_is_told_in_the_words_of_python(fitted, tmp_path):
+    (tmp_path / "afile").write_text("")
+    for place in (tmp_path / "afile", tmp_path / "afile" / "m"):
+        with pytest.raises(ValueError, match="choose another directory") as refusal:
+            fitted.save(place)
+        assert "--output" not in str(refusal.value)
+
+
 def test_searches_and_pipelines_take_it():
     small = make_pipeline(StandardScaler(), DeepGPRegressor("gpr", budget="smoke", settings=QUICK))
     kernels = [{"method.kernel": kernel} | QUICK for kernel in ("squared_exponential", "matern12")]
@@ -113,6 +135,9 @@ def test_a_small_table_gets_fewer_inducing_points_unless_their_number_is_a_wish(
         ({"settings": {"training.learning_rate": -1}}, "training.learning_rate takes a number above 0"),
         ({"settings": {"dataset.path": "x.csv"}}, "settings has 'dataset.path', which .* no meaning for a fit"),
         ({"settings": {"seed": 3}}, "settings has 'seed', which is a parameter of its own"),
+        ({"settings": ["a=b"]}, r"settings takes values by key, such as .*, not \['a=b'\]"),
+        ({"settings": "a=b"}, "settings takes values by key"),
+        ({"settings": {1: 2}}, "settings takes values by key"),
         ({"method": "gpr", "num_layers": 3}, "gpr has one layer"),
     ],
 )

@@ -210,6 +210,23 @@ def test_a_directory_with_other_files_is_not_written_to(folder, tmp_path, capsys
     assert "holds other files" in capsys.readouterr().err
 
 
+def test_a_place_that_cannot_be_is_refused_before_anything_is_fitted(folder, tmp_path, capsys, monkeypatch):
+    def fitted(*_, **__):
+        raise AssertionError("hours of training before a sentence that was known")
+
+    monkeypatch.setattr("dgpbench.models.training.fit", fitted)
+    (tmp_path / "afile").write_text("")
+    assert fit(folder, "--output", str(tmp_path / "afile" / "m")) == 2
+    assert "afile/m cannot be written (Not a directory" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["afile"]
+
+
+def test_a_fit_that_ends_without_a_model_leaves_no_folder(folder, tmp_path, capsys):
+    assert fit(folder, "method.max_rows=10", "--output", str(tmp_path / "model")) == 2
+    assert "at most 10" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("given", ["0.05,2", "half", "0"])
 def test_quantiles_are_probabilities(given, said, folder, tmp_path, capsys):
     assert predict(folder, tmp_path / "out.csv", "--quantiles", given) == 2

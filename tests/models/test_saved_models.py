@@ -246,7 +246,9 @@ def test_a_damaged_model_is_refused_in_one_sentence(name, change, sentence, quic
 
 
 def test_a_folder_without_a_model_is_refused_with_what_makes_one(tmp_path):
-    with pytest.raises(ValueError, match=r"holds no model; `dgpbench fit .* --output DIRECTORY` writes one"):
+    with pytest.raises(
+        ValueError, match=r"holds no model; `dgpbench fit .* --output DIRECTORY` and, in Python, `save`"
+    ):
         load(tmp_path)
 
 

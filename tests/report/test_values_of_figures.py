@@ -293,11 +293,22 @@ def test_the_time_of_a_step_is_drawn_against_m_with_the_slope_of_theory(drawn, r
 def test_tables_of_timings_are_drawn_along_each_size_with_the_others_at_their_usual_value(drawn, results):
     rows = [("mf", M, 3, 5, M / 16) for M in (64, 128, 256)]
     rows += [("mf", 128, L, 5, 2.0 * L) for L in (2, 5)] + [("mf", 128, 3, tau, 1.0 * tau) for tau in (2, 8)]
-    folder = results / "benchmarks"
+    bench = pd.DataFrame(rows, columns=["method", "M", "L", "tau", "ms_per_step"])
+    bench = bench.assign(code="dgpbench", data="protein", B=512, R=5, precision="float64", threads=1)
+    others = [
+        bench[:1].assign(ms_per_step=99.0, **given) for given in ({"code": "gpflux"}, {"method": "sod"}, {"B": 1})
+    ]
+    folder = results / "bench"
     folder.mkdir(parents=True)
-    pd.DataFrame(rows, columns=["method", "M", "L", "tau", "ms_per_step"]).to_csv(folder / "a.csv", index=False)
+    pd.concat([bench, *others]).to_csv(folder / "a.csv", index=False)
     (figure,) = drawn("lindinger2020_figs7")
+    assert "timings of bench steps" in figure.get_suptitle()
     shown = panels(figure)
+    assert [len(ax.lines) for ax in shown.values()] == [
+        3,
+        3,
+        3,
+    ]  # measured, the slope of theory, its entry in the legend
     expected = {
         "M": ([64, 128, 256], [0.004, 0.008, 0.016], 2),
         "L": ([2, 3, 5], [0.004, 0.008, 0.010], 1),

@@ -132,8 +132,9 @@ def _scores_in_time(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 @layout
 def seconds_per_step(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """Time of a step along ``options.along`` (Figs. 4 and S7), from runs or else results/benchmarks/*.csv."""
-    bench = sources.timings(runs, Path(item.results_dir, "benchmarks"))
+    """Time of a step along ``options.along`` (Figs. 4 and S7), from runs or else results/bench/*.csv."""
+    methods = list(dict.fromkeys(cells.wanted(item)["series"]))
+    bench = sources.timings(runs, Path(item.results_dir, "bench"), methods)
     sizes = [sources.ALONG[key] for key in item.options.get("along", sources.ALONG)]
     frames = {size: step_times.along(bench, size) for size in sizes}
     return [Panel(f"against {size}", timing.seconds_per_step, frame, WIDE) for size, frame in frames.items()]

@@ -68,6 +68,8 @@ def done_runs(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
 def _title(item: Item, done: pd.DataFrame) -> str:
     total = num_runs(item)
     state = f"{len(done)} of {total} runs" if len(done) < total else f"{total} run{'s' * (total != 1)}"
+    if done.empty:
+        state = "timings of bench steps"
     return f"{item.title}\n{item.protocol}, budget {item.budget}, {state}"
 
 
@@ -166,13 +168,19 @@ def improvement_frame(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(pair=table["method_a"] + " beats " + table["method_b"])
 
 
-def save(figure: Figure, output: Path, texts: Mapping[str, str | None] | None = None) -> Path:
+def save(
+    figure: Figure,
+    output: Path,
+    texts: Mapping[str, str | None] | None = None,
+    advice: str = files.ANOTHER_FOLDER,
+) -> Path:
     """Write a figure; the suffix names the format, and the same records give the same bytes.
 
     :param texts: what the file says of itself, by name; None leaves out what matplotlib writes under it
+    :param advice: how the user says where else to write
     """
     kind = output.suffix.lstrip(".")
     dated: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with house_style(), files.replacing(output) as partial:
+    with house_style(), files.replacing(output, advice) as partial:
         figure.savefig(partial, format=kind, metadata={**dated.get(kind, {}), **(texts or {})})
     return output

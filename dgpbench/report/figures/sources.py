@@ -1,6 +1,6 @@
 """From runs to the frames that figures draw: reads the files beside the records, computes nothing of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from dgpbench.report.objectives import objective_of
 from dgpbench.runs import store
 
 ALONG = {"method.num_inducing": "M", "method.num_layers": "L", "method.width": "tau"}
+ALIKE = ("data", "B", "R", "precision", "threads")  # what timings that are drawn together share
 
 
 class NoRuns(Refused):
@@ -75,19 +76,33 @@ def first_of_each(runs: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
         yield f"{label(method, num_layers)}, {dataset}, split {first['split']}", first
 
 
-def timings(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """Milliseconds per step with the sizes they belong to: of the runs, and else of the tables of timings in a folder.
+def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.DataFrame:
+    """Milliseconds per step with the sizes they belong to: of the runs, and else of the tables that ``bench steps``
+    has written to a folder: rows of these methods, at the batch, precision and threads that most of them have.
 
     :raises Refused: where there is neither
     """
     if len(runs):
         return pd.DataFrame([_timing(run) for _, run in runs.iterrows()])
-    found = [frame for frame in map(pd.read_csv, sorted(folder.glob("*.csv"))) if set(step_times.COLUMNS) <= set(frame)]
+    found = [_ours(pd.read_csv(path), methods) for path in sorted(folder.glob("*.csv"))]
+    found = [rows for rows in found if len(rows)]
     if not found:
+        names = ",".join(methods)
         raise NoRuns(
-            f"no run of this item is done, and {folder} holds no table with columns {', '.join(step_times.COLUMNS)}"
+            f"no run of this item is done, and {folder} holds no timings of {names}; "
+            f"`dgpbench bench steps methods={names} M=64,128,256 --output {folder / 'steps.csv'}` makes some"
         )
-    return pd.concat(found, ignore_index=True)
+    rows = pd.concat(found, ignore_index=True)
+    for key in ALIKE:
+        rows = rows[rows[key] == rows[key].mode().iloc[0]]
+    return rows
+
+
+def _ours(bench: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+    """The rows of a table that time these methods; none of another kind of table."""
+    if not {"code", *ALIKE, *step_times.COLUMNS} <= set(bench):
+        return bench[:0]
+    return bench[(bench["code"] == "dgpbench") & bench["method"].isin(methods) & bench["ms_per_step"].notna()]
 
 
 def _timing(run: pd.Series) -> dict[str, Any]:

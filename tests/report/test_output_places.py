@@ -1,0 +1,116 @@
+"""``--output``: where a command's result may go, and what becomes of what stands there."""
+
+import os
+import stat
+import threading
+
+import door
+import pytest
+from toys import toy_points, write_toy
+
+TABLE = ("table", "lindinger2020_table1", "budget=smoke")
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def timings(path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "code,method,data,M,L,tau,B,R,precision,threads,ms_per_step\ndgpbench,mf,protein,64,3,5,512,5,float64,1,9.5\n"
+    )
+
+
+def written(capsys) -> str:
+    """The table as it is printed where no --output is given."""
+    assert door.command(*TABLE) == 0
+    return capsys.readouterr().out
+
+
+def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(tmp_path, capsys):
+    expected = written(capsys)
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "table.md").write_text("old")
+    (tmp_path / "link.md").symlink_to("paper/table.md")
+    assert door.command(*TABLE, "--output", "link.md") == 0
+    assert (tmp_path / "link.md").is_symlink()
+    assert (tmp_path / "paper" / "table.md").read_text() == expected
+    assert [path.name for path in (tmp_path / "paper").iterdir()] == ["table.md"]
+
+
+def test_a_pipe_stays_and_the_table_goes_into_it(tmp_path, capsys):
+    expected, pipe, read = written(capsys), tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    assert door.command(*TABLE, "--output", str(pipe)) == 0
+    reader.join(10)
+    assert read == [expected]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (".", "dgpbench: . is a folder, and what is written here is a file; choose another place with --output"),
+        ("", "argument --output: an empty text names no place"),
+        ("afile/x.md", "dgpbench: afile/x.md cannot be written (File exists: "),
+        ("socket", "socket is neither a file nor a pipe, and cannot be written; choose another place with --output"),
+    ],
+)
+def test_a_place_where_no_file_can_be_is_one_sentence(given, said, tmp_path, capsys):
+    import socket
+
+    (tmp_path / "afile").write_text("")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+        before = sorted(tmp_path.iterdir())
+        assert door.command(*TABLE, "--output", given) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        TABLE,
+        ("compare", "lindinger2020_table1", "budget=smoke"),
+        ("report",),
+        ("bench", "steps", "methods=mf", "M=4"),
+        ("figure", "lindinger2020_fig4"),
+        ("show", "results", "--plot", "--json"),
+    ],
+)
+def test_a_place_that_cannot_be_is_answered_with_the_flag_that_chooses_another(command, tmp_path, monkeypatch, capsys):
+    from dgpbench.benchmarks import steps
+
+    def timed(plan, say):
+        raise AssertionError("hours of timing before a sentence that was known")
+
+    monkeypatch.setattr(steps, "measure", timed)
+    (tmp_path / "afile").write_text("")
+    write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
+    timings(tmp_path / "results" / "bench" / "steps.csv")
+    assert door.command(*command, "--output", "afile/x.png") == 2
+    error = capsys.readouterr().err
+    assert "File exists: " in error
+    assert "choose another place with --output" in error
+    assert "results_dir" not in error
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--plot", "--output", "foo.txt"), "--output foo.txt must end in .png, .pdf, .svg"),
+        (("--output", "foo.png"), "--output foo.png is where --plot writes the picture; give both, or neither"),
+    ],
+)
+def test_show_writes_a_picture_or_says_why_it_writes_none(flags, said, tmp_path, capsys):
+    write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
+    assert door.command("show", "results", *flags) == 2
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.glob("foo*"))
