@@ -67,9 +67,7 @@ class _Bound:
     def in_words(self) -> str:
         low, high = TIMES_THE_FLOOR
         text = f"at least {in_words(self.seconds)} by their products; {low} to {high} times that at the published sizes"
-        without = (
-            f"{counted(self.unknown, 'run')} not counted, as nothing is known of such runs' time before one is done"
-        )
+        without = f"{counted(self.unknown, 'run')} not counted, whose time nobody knows before one is done"
         return "; ".join(filter(None, [text if self.seconds else "", without if self.unknown else ""]))
 
 

@@ -198,7 +198,7 @@ def test_an_index_that_parquet_keeps_is_a_column_like_any_other(tmp_path: Path) 
 def test_a_workbook_names_its_columns_in_the_first_row(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1, 2], "y": [3, 4]})
     frame.to_excel(tmp_path / "t.xlsx", index=False, startrow=2)
-    with pytest.raises(Refused, match="the first row of sheet 'Sheet1' of .* is empty: it has to name the columns"):
+    with pytest.raises(Refused, match=r"the first row of sheet 'Sheet1' of .* is empty: it has to name the columns"):
         load({**specs()["csv"], "path": str(tmp_path / "t.xlsx"), "target": "y"})
 
 
