@@ -1,6 +1,7 @@
 """Where plug-ins come from: an entry point of an installed package, or a file that the command line names.
 
-Nothing is loaded unless its name is asked for; no data file and no record names code.
+Nothing is loaded unless its name is asked for, but for our own baselines by `list methods`; no data file and no record
+names code.
 """
 
 import copyreg
