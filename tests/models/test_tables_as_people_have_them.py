@@ -93,3 +93,9 @@ def test_a_test_file_without_rows_is_refused(folder, tmp_path, capsys):
     (tmp_path / "test.csv").write_text("price;size;colour\n")
     assert door.command("run", *own(folder), *FEW, f"dataset.test_path={tmp_path / 'test.csv'}") == 2
     assert "there is nothing to test on" in capsys.readouterr().err
+
+
+def test_truths_among_numbers_are_no_numbers():
+    frame = pd.DataFrame({"a": [True, 3, 4, 5]}, dtype=object)
+    with pytest.raises(ValueError, match=r"holds text in 1 cell \(row 1 of 'a': 'True'\)"):
+        DeepGPRegressor("gpr", budget="smoke").fit(frame, [1.0, 2.0, 3.0, 5.0])
