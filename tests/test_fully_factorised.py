@@ -110,7 +110,7 @@ def test_bound_is_below_the_evidence():
 def maximal_bound(arch, prior, X, y, steps=400):
     """The bound after maximising it over q alone, and before."""
     q = BlockGaussian(mean_field(arch.widths), M, [0.9, 0.9])
-    model = FullyFactorisedModel(prior, q, HiddenRows(principal_rows(X, arch.widths[:-1], 0), 0.1))
+    model = FullyFactorisedModel(prior, q, HiddenRows(principal_rows(X, arch.widths[:-1], 0, X), 0.1))
     variables = [*q.trainable_variables, *model.hidden.trainable_variables]
     optimiser = tf.optimizers.Adam(0.02)
     objective = lambda: model.bound(tf.constant(X), tf.constant(y), tf.range(2), 2)
@@ -131,7 +131,7 @@ def test_every_trainable_variable_receives_a_gradient():
     arch = architecture(3)
     prior, (X, y) = small.prior(arch), small.rows()
     model = FullyFactorisedModel(
-        prior, small.posterior(mean_field(arch.widths)), HiddenRows(principal_rows(X, arch.widths[:-1], 0), 0.1)
+        prior, small.posterior(mean_field(arch.widths)), HiddenRows(principal_rows(X, arch.widths[:-1], 0, X), 0.1)
     )
     variables = model.trainable_variables
     with tf.GradientTape() as tape:
@@ -146,7 +146,7 @@ def test_every_trainable_variable_receives_a_gradient():
 def test_a_batch_trains_the_parameters_of_its_own_rows_alone():
     arch = architecture(2)
     prior, (X, y) = small.prior(arch), small.rows()
-    rows = HiddenRows(principal_rows(X, arch.widths[:-1], 0), 0.1)
+    rows = HiddenRows(principal_rows(X, arch.widths[:-1], 0, X), 0.1)
     model = FullyFactorisedModel(prior, small.posterior(mean_field(arch.widths)), rows)
     chosen = tf.constant([0, 3])
     with tf.GradientTape() as tape:

@@ -212,7 +212,7 @@ def test_reproducing_into_a_file_is_refused_in_words(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     given = ("lindinger2020_figs6", "budget=smoke", f"results_dir={tmp_path / 'file'}")
     assert door.command("reproduce", *given) == 2
-    assert "choose another folder with results_dir=FOLDER" in capsys.readouterr().err
+    assert "is a file; results_dir= names a folder" in capsys.readouterr().err
 
 
 # What would be lost, or said wrongly ----------------------------------------------------------------------------------

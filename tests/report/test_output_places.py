@@ -64,6 +64,7 @@ def test_a_place_where_no_file_can_be_is_one_sentence(given, said, tmp_path, cap
     import socket
 
     (tmp_path / "afile").write_text("")
+    (tmp_path / "results").mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket")
         before = sorted(tmp_path.iterdir())
