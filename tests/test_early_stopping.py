@@ -135,3 +135,10 @@ def test_a_budget_speaks_of_a_task_before_its_protocol_and_of_a_method_before_bo
 @pytest.mark.parametrize("name", [name for name in groups.names("experiment") if name.startswith("lindinger2020")])
 def test_published_items_stop_as_the_paper_says(name):
     assert load(name).protocol == "lindinger2020"
+
+
+@pytest.mark.parametrize("rows", [277, 1439, 40_000])
+def test_a_smaller_budget_leaves_aepmcm_the_paths_that_are_part_of_its_energy(rows):
+    """log of a mean over paths is another objective with fewer of them, which the ELBO's mean is not."""
+    training = resolve_overrides(["method=aepmcm", "protocol=lindinger2020", "budget=laptop"]).training.for_rows(rows)
+    assert (training.batch_size, training.num_samples) == (512, 5)
