@@ -144,7 +144,7 @@ def test_a_plug_in_has_the_look_of_no_listed_method(depth):
 
 
 def test_a_dollar_in_a_name_is_no_mathematics():
-    assert label("a$b$c", 2) == r"A\$B\$C L2"
+    assert label("a$b$c", 2) == r"a\$b\$c L2"
 
 
 # Numbers behind the figures -------------------------------------------------------------------------------------------

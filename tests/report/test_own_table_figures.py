@@ -75,6 +75,29 @@ def test_marks_are_mean_scores_at_median_seconds_and_the_line_joins_what_is_not_
     np.testing.assert_allclose(front[crps], [[11, 2], [41, 1.5], [91, 1.4]])
 
 
+def test_a_score_far_off_is_an_arrow_with_its_value_at_the_edge(results, drawn):
+    """Means of -3.1 to -2.9, and one of -140, which would flatten them: both figures show the others."""
+    middle = [[0.5], [0.5], [0.5]]
+    write(results, "ngboost", 1, 5, -141.0, 2.0, middle)
+    for num, method in enumerate(("sgpr", "sgp", "mf", "star", "sod")):
+        write(results, method, 1 if method.startswith("sgp") else 2, 10 + num, -4.1 + 0.05 * num, 2.0, middle)
+    given = ("dataset=boston", "method=ngboost,sgpr,sgp,mf,star,sod", "split=range(3)", "method.num_layers=1,2")
+    pages = drawn("dgpbench_uci", *given)
+    bars = pages[0].axes[0]
+    (cost,) = [page.axes[0] for page in pages if page.axes[0].get_xlabel() == "time of a run (s)"]
+    for ax, limits, text in ((bars, bars.get_xlim(), "← -140"), (cost, cost.get_ylim(), "↓ -140")):
+        assert -4 < limits[0] < -3.1  # with the standard errors of the others
+        assert -2.9 < limits[1] < -2
+        assert [note.get_text() for note in ax.texts] == [text]
+    (arrow,) = bars.texts
+    assert arrow.xy == (0, 0)  # at the low edge, on the line of the first method
+
+
+def test_nothing_is_far_off_among_scores_of_one_size(three, drawn):
+    for page in drawn("dgpbench_uci", *three):
+        assert not [note for ax in page.axes for note in ax.texts if note.get_text()[:1] in "←↓↑"]
+
+
 def test_methods_without_a_score_are_left_out_of_its_ranks_alone(results, drawn):
     middle = [[0.5], [0.5], [0.5]]
     write(results, "sgp", 1, 10, -3.0, 2.0, middle)
@@ -87,10 +110,10 @@ def test_methods_without_a_score_are_left_out_of_its_ranks_alone(results, drawn)
         for title, page in titles.items()
         if title.startswith("best mean rank")
     }
-    assert shown["tll"] == {"NGBOOST beats SGP L1"}
+    assert shown["tll"] == {"NGBoost beats SGP L1"}
     assert shown["crps"] == {
-        "GRADIENT BOOSTING QUANTILES beats NGBOOST",
-        "GRADIENT BOOSTING QUANTILES beats SGP L1",
+        "boosting (quantiles) beats NGBoost",
+        "boosting (quantiles) beats SGP L1",
     }
 
 

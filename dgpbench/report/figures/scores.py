@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.report.figures.style import ELBO_LABEL, Look, axis_label, entries, log_scale, name_rows, row_lines
+from dgpbench.report.figures.style import ELBO_LABEL, Look, axis_label, entries, focus, log_scale, name_rows, row_lines
 
 BELOW = 0.33  # of the distance of two methods: where the published mark lies under ours
 PALE = 0.4  # opacity of an incomplete mean
@@ -22,7 +22,8 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     :param frame: columns method, num_layers, metric (one for all rows), mean, stderr, count, wanted, published,
         published_stderr
     """
-    names = []
+    names: list[str] = []
+    marks: list[tuple] = []
     for place, (name, look, rows) in enumerate(entries(frame)):
         row = rows.iloc[0]
         _ours(ax, place, row, look)
@@ -30,6 +31,8 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
             ax, row["published"], place + BELOW, row["published_stderr"], look, markerfacecolor="white", linewidth=0.8
         )
         names.append(name)
+        marks.append((row["mean"], row["stderr"], place, look.colour))
+        marks.append((row["published"], row["published_stderr"], place + BELOW, look.colour))
     if frame["published"].notna().any():
         _legend(ax)
     even = {"tll_difference": 0.0, "win_frequency": 0.5}.get(frame["metric"].iloc[0])
@@ -39,6 +42,7 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     row_lines(ax, len(names))
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.margins(x=0.12)
+    focus(ax, "x", pd.DataFrame(marks, columns=["value", "spread", "other", "colour"]))
     ax.locator_params(axis="x", nbins=4)
     ax.set_ylabel("method, layers")
     ax.set_xlabel(axis_label(frame["metric"].iloc[0]))
@@ -127,12 +131,15 @@ def score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
 
     :param frame: columns method, num_layers, metric (one for all rows), seconds, score, better (higher or lower)
     """
+    marks = []
     for name, look, rows in entries(frame):
         ax.plot(rows["seconds"], rows["score"], label=name, markersize=5, **look.of_points())
+        marks += [(score, 0.0, seconds, look.colour) for seconds, score in rows[["seconds", "score"]].to_numpy()]
     front = pareto_front(frame)
     ax.plot(front["seconds"], front["score"], color="0.6", linewidth=0.8, zorder=0, drawstyle="steps-post")
     log_scale(ax, "x")
     ax.margins(0.08)
+    focus(ax, "y", pd.DataFrame(marks, columns=["value", "spread", "other", "colour"]))
     ax.set_xlabel("time of a run (s)")
     ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
     ax.legend()

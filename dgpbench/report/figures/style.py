@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
@@ -51,6 +52,24 @@ COLOURS = {
 OTHERS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 SHAPES = {1: ("s", ":"), 2: ("o", "--"), 3: ("D", "-"), 4: ("^", "-."), 5: ("v", (0, (5, 1, 1, 1, 1, 1)))}
 GUEST_MARKERS = {1: "*", 2: "P"}
+ARROWS = {  # at the low and the high end of an axis: text, offset from the edge in points, alignment
+    ("x", 0): ("← {:.3g}", (3, 0), "left", "center"),
+    ("x", 1): ("{:.3g} →", (-3, 0), "right", "center"),
+    ("y", 0): ("↓ {:.3g}", (0, 3), "center", "bottom"),
+    ("y", 1): ("↑ {:.3g}", (0, -3), "center", "top"),
+}
+NAMES = {  # that are not their own in capitals
+    "fully_factorised": "factorised",
+    "mf_fixed_z": "MF fixed Z",
+    "fc_mc": "FC-MC",
+    "bayesian_ridge": "Bayesian ridge",
+    "gradient_boosting_quantiles": "boosting (quantiles)",
+    "ngboost": "NGBoost",
+    "deep_ensemble": "deep ensemble",
+    "mc_dropout": "MC dropout",
+    "gpflux_dgp": "GPflux DGP",
+    "gpytorch_dgp": "GPyTorch DGP",
+}
 HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
 # A score's own unit stands in dgpbench.predictions.metrics; here it is said per what.
 UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
@@ -77,21 +96,24 @@ class Look:
 
 def look(method: str, num_layers: int) -> Look:
     """The look of a method at a depth; one that is not listed gets a colour by its name, and markers of its own."""
-    colour = COLOURS.get(method) or COLOURS.get(method.split("_")[0])  # a series is named after its method: star_ng
+    colour = _listed_colour(method)
     marker, line = SHAPES.get(int(num_layers), SHAPES[5])
     if colour is None:
         colour, marker = OTHERS[sum(map(ord, method)) % len(OTHERS)], GUEST_MARKERS.get(int(num_layers), "X")
     return Look(colour, marker, line, HATCHES.get(int(num_layers), "xxx"))
 
 
+def _listed_colour(method: str) -> str | None:
+    return COLOURS.get(method) or COLOURS.get(method.split("_")[0])  # a series is named after its method: star_ng
+
+
 def label(method: str, num_layers: int) -> str:
-    """'STAR L3': how legends and axes name a method at a depth; mathematical signs in a name stay as they are."""
+    """'STAR L3': how legends and axes name a method at a depth; one that is not listed keeps its name as it is."""
     if "_vs_" in method:
         first, second = (label(side, num_layers) for side in method.split("_vs_"))
         return f"{first.removesuffix(f' L{int(num_layers)}')} vs {second}"
-    names = {"fully_factorised": "factorised", "mf_fixed_z": "MF fixed Z", "fc_mc": "FC-MC"}
-    shown = names.get(method, plain(method).upper().replace("_", " "))
-    return shown + column_name(method, int(num_layers)).removeprefix(method)
+    own = method.upper().replace("_", " ") if _listed_colour(method) else method
+    return plain(NAMES.get(method, own)) + column_name(method, int(num_layers)).removeprefix(method)
 
 
 def plain(text: str) -> str:
@@ -140,6 +162,45 @@ def row_lines(ax: Axes, rows: int) -> None:
     look = {"colors": matplotlib.rcParams["grid.color"], "linewidths": matplotlib.rcParams["grid.linewidth"]}
     ax.yaxis.grid(visible=False)
     ax.hlines(range(rows), 0, 1, transform=ax.get_yaxis_transform(), zorder=0.5, **look)
+
+
+def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> None:
+    """Limits of an axis for most of its marks, where a few would flatten all others.
+
+    Those are beyond Tukey's outer fences, three interquartile ranges from the quartiles, and without them the axis is
+    less than a third as long. Each becomes an arrow with its value at the edge.
+
+    :param axis: x or y, that of the values
+    :param marks: columns value, spread (to either side), other (the place on the other axis), colour
+    """
+    first, third = np.nanquantile(marks["value"], [0.25, 0.75])
+    lowest, highest = first - 3 * (third - first), third + 3 * (third - first)
+    beyond = (marks["value"] < lowest) | (marks["value"] > highest)
+    inside = marks[~beyond]
+    if not 0 < 3 * np.ptp(inside["value"].dropna()) < np.ptp(marks["value"].dropna()):
+        return
+    low = max(lowest, (inside["value"] - inside["spread"]).min())
+    high = min(highest, (inside["value"] + inside["spread"]).max())
+    room = 0.12 * (high - low)
+    if axis == "x":
+        ax.set_xlim(low - room, high + room)
+    else:
+        ax.set_ylim(low - room, high + room)
+    for mark in marks[beyond].itertuples():
+        end = int(mark.value > highest)
+        text, offset, horizontal, vertical = ARROWS[axis, end]
+        ax.annotate(
+            text.format(mark.value),
+            (end, mark.other) if axis == "x" else (mark.other, end),
+            offset,
+            xycoords=ax.get_yaxis_transform() if axis == "x" else ax.get_xaxis_transform(),
+            textcoords="offset points",
+            ha=horizontal,
+            va=vertical,
+            color=mark.colour,
+            fontsize="x-small",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},  # over its own bar
+        )
 
 
 @contextmanager
