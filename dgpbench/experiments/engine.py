@@ -143,13 +143,15 @@ def _death(code: int) -> Outcome:
 
 
 def terminal_report(total: int) -> Report:
-    """One line on standard error for each run that ends."""
+    """One line on standard error for each run that ends, and why those failed that did; the same reason once."""
+    said: set[str] = set()
 
     def report(number: int, run: Run, outcome: Outcome) -> None:
         axes = run.identity
         what = f"method={axes.method} method.num_layers={axes.num_layers} dataset={axes.dataset} split={axes.split}"
         print(f"[{number}/{total}] {outcome.status:<9} {what}", file=sys.stderr, flush=True)
-        if outcome.status not in ("done", "skipped"):
+        if outcome.status not in ("done", "skipped") and outcome.message not in said:
+            said.add(outcome.message)
             print(outcome.message, file=sys.stderr, flush=True)
 
     return report

@@ -47,7 +47,7 @@ def guarded(run: Run, problem: Problem, forecast: Forecast, carry_out: Callable[
         result, ending = None, Ending("timeout" if isinstance(ended, TimedOut) else "diverged", str(ended))
     except Refused:
         raise
-    except Exception as met:  # a method can fail in any way, and the record says in which
+    except (Exception, SystemExit) as met:  # a method can fail in any way, and the record says in which
         result, ending = None, Ending("failed", f"{type(met).__name__}: {met}", traceback.format_exc())
     else:
         ending = Ending("done")

@@ -74,6 +74,23 @@ def test_a_method_whose_package_is_not_installed_is_refused_before_it_runs(tmp_p
     assert not list(tmp_path.rglob("record.json"))
 
 
+def test_reproduce_says_once_what_is_missing_and_names_every_run(tmp_path, capsys):
+    path = plugin(tmp_path, "lacking_reproduced")
+    path.write_text(path.read_text().replace("fit, Ridge)", "fit, Ridge, packages={'no_such': 'pip install such'})"))
+    words = ["dataset=boston", "split=range(3)", "method=lacking_reproduced", f"results_dir={tmp_path}/results"]
+    assert door.command("reproduce", "dgpbench_uci", *words, f"--plugin={path}") == 2
+    said = capsys.readouterr().err
+    assert said.count("needs the package no_such") == 1
+    assert all(f"dataset=boston split={split}" in said for split in range(3))
+
+
+def test_a_method_that_ends_the_process_is_a_failed_run_with_a_record(tmp_path):
+    path = plugin(tmp_path, "leaving")
+    path.write_text(path.read_text().replace("    return Fitted(", "    raise SystemExit('no licence')\n    Fitted("))
+    record = run(tmp_path, "leaving", f"--plugin={path}", status="failed").record
+    assert record["reason"] == "SystemExit: no licence"
+
+
 def test_a_method_of_an_installed_package_needs_no_flag_and_is_known_by_its_version_and_its_code(tmp_path):
     """In processes of their own: what is installed is looked up once."""
     metadata = tmp_path / "guest-1.5.dist-info"
