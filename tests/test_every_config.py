@@ -75,6 +75,23 @@ def test_jains_subsets_are_smaller_on_small_data_sets_and_the_baselines_inducing
         assert run.method.num_inducing == num_inducing
 
 
+def spoken_of(described):
+    """(group, all names) of every part of a budget or protocol whose lines each speak of one choice or several."""
+    for group in ("method", "dataset", "task", "protocol"):
+        lines = described.get(f"{group}s") or {}
+        yield group, [name for names in lines for name in names.split(",")]
+        for settings in lines.values():
+            yield from spoken_of(settings)
+
+
+@pytest.mark.parametrize(("group", "name"), [(g, n) for g, n in FILES if g in ("budget", "protocol")])
+def test_what_a_budget_or_a_protocol_speaks_of_is_there_and_has_one_line(group, name):
+    """The first line that names a method counts; a second would be read by nobody."""
+    for kind, named in spoken_of(groups.describe(group, name)):
+        assert set(named) <= set(groups.names(kind))
+        assert len(named) == len(set(named))
+
+
 def test_a_budget_keeps_the_rows_that_a_protocol_has_for_a_method():
     """lindinger2020 takes more rows a step at laptop, and aep as few as published; the thesis' epochs count its own."""
     for protocol in ("lindinger2020", "hernandez2018"):

@@ -170,8 +170,11 @@ def _published(key: str, default: Any, *, _root_: Any) -> Any:
 
 
 def _part(choice: Any, kind: str, name: str | None) -> Mapping[str, Any]:
-    """What a file says of one method, protocol, data set or task."""
-    return (choice.get(kind) or {}).get(name) or {}
+    """What a file says of one method, protocol, data set or task; of several at once under a key such as ``mf,star``."""
+    for names, settings in (choice.get(kind) or {}).items():
+        if name in names.split(","):
+            return settings
+    return {}
 
 
 def _precise(default: str, *, _root_: Any) -> str:
