@@ -170,7 +170,7 @@ def _published(key: str, default: Any, *, _root_: Any) -> Any:
 
 
 def _part(choice: Any, kind: str, name: str | None) -> Mapping[str, Any]:
-    """What a file says of one method, protocol, data set or task; of several at once under a key such as ``mf,star``."""
+    """What a file says of one method, protocol, data set or task, or of several at once: ``mf,star``."""
     for names, settings in (choice.get(kind) or {}).items():
         if name in names.split(","):
             return settings

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STUDIES = (
     "laptop_study",
     "laptop_picture",
+    "laptop_price",
     "laptop_study_extrapolation",
     "laptop_study_others",
     "laptop_ablation",
@@ -400,6 +401,27 @@ def test_runs_without_a_compact_record_do_not_count(tmp_path):
 
 
 # The study of budget=laptop -------------------------------------------------------------------------------------------
+
+
+def test_the_price_of_table_1_is_ten_times_the_median_and_the_fastest_run_of_each_cell(tmp_path, monkeypatch):
+    """sgp on boston 36 s, but for one run of 360 s and one of 18 s; mf (L = 2) on energy 72 s, three runs of ten."""
+    monkeypatch.setattr("os.fsync", lambda handle: None)
+    for method, num_layers, dataset, found in (
+        ("sgp", 1, "boston", [36.0] * 8 + [360.0, 18.0]),
+        ("mf", 2, "energy", [72.0] * 3),
+    ):
+        for split, total in enumerate(found):
+            who = {"method": method, "num_layers": num_layers, "dataset": dataset, "budget": "laptop", "split": split}
+            write_toy(tmp_path / "results", record={"seconds": {"training": 1.0, "total": total}}, **who)
+    assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
+    write_pages(tmp_path)
+    assert door.command("docs", str(tmp_path)) == 0
+    text = part(tmp_path, "laptop_price")
+    assert "20 runs of 640 are priced: 0.3 core-hours by the median run of each cell, 0.25 by its fastest." in text
+    assert rows(text) == {
+        "median": {"sgp L1": "0.1", "mf L2": "0.2"},
+        "fastest": {"sgp L1": "0.05", "mf L2": "0.2"},
+    }
 
 
 def test_laptop_is_compared_with_paper_in_pairs(made):

@@ -19,6 +19,7 @@ from dgpbench.report.rendering import grid_text
 from dgpbench.report.tables import unit_of
 
 STUDY, EXTRAPOLATION, OTHERS = "laptop_study", "laptop_study_extrapolation", "laptop_study_others"
+PRICED = "lindinger2020_table1"
 PICTURE = PurePosixPath("docs/images/laptop.png")
 BUDGETS = ("paper", "laptop")
 NOTHING = "No run of this study has been made at both budgets yet."
@@ -88,6 +89,32 @@ def _summary(item: Item, both: pd.DataFrame, number: int) -> str:
 def _costs(name: str, frame: pd.DataFrame) -> list[str]:
     runs = {budget: cells.select(load(name, [f"budget={budget}"]), frame) for budget in BUDGETS}
     return [f"`budget={key}`. {words.cost_sentence(each)} {words.failure_text(each)}" for key, each in runs.items()]
+
+
+# The price ------------------------------------------------------------------------------------------------------------
+
+
+def price(frame: pd.DataFrame) -> str:
+    """What the whole of Table 1 costs at laptop, from the seconds of its runs: by the median run of each cell, and by
+    the fastest, which is nearest to a machine with nothing else to do.
+    """
+    item = load(PRICED, ["budget=laptop"])
+    runs = done_runs(item, frame)
+    if runs.empty:
+        return "No run of Table 1 has been made at this budget yet."
+    grouped = runs.assign(seconds=words.core_seconds(runs)).groupby(cells.KEYS, sort=False)["seconds"]
+    found = pd.DataFrame({"median": grouped.median(), "fastest": grouped.min()}).reset_index()
+    costs = cells.wanted(item).merge(found, on=cells.KEYS)
+    hours = costs[["median", "fastest"]].mul(costs["wanted"], axis=0) / 3600
+    by_column = hours.groupby(
+        [column_name(row.series, row.num_layers) for row in costs.itertuples(index=False)], sort=False
+    ).sum()
+    grid = grid_text(by_column.T.map(words.hours_text), "md", "core-hours")
+    return (
+        f"{words.counted(int(costs['wanted'].sum()), 'run')} of {num_runs(item):,} are priced: "
+        f"{words.hours_text(hours['median'].sum())} core-hours by the median run of each cell, "
+        f"{words.hours_text(hours['fastest'].sum())} by its fastest.\n\n{grid}"
+    )
 
 
 # A picture ------------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
         "dgpbench_uci_pictures": partial(own_table.pictures_text, frame),
         **{f"{budget}_ablation": partial(ablation, STUDIES, budget, frame) for budget in laptop.BUDGETS},
         "laptop_picture": partial(laptop.picture_text, frame),
+        "laptop_price": partial(laptop.price, frame),
     }
 
 

@@ -32,12 +32,16 @@ def splits_in_words(numbers: Iterable[int]) -> str:
 # Costs ----------------------------------------------------------------------------------------------------------------
 
 
-def core_hours(runs: pd.DataFrame) -> float:
-    """Seconds of whole runs times their threads, in hours; a record without them counts as nothing."""
-    seconds = [
+def core_seconds(runs: pd.DataFrame) -> list[float]:
+    """Seconds of each whole run times its threads; a record without them counts as nothing."""
+    return [
         (record["seconds"].get("total") or 0.0) * (record["host"].get("threads") or 1) for record in runs["compact"]
     ]
-    return sum(seconds) / 3600
+
+
+def core_hours(runs: pd.DataFrame) -> float:
+    """The hours of all these runs together."""
+    return sum(core_seconds(runs)) / 3600
 
 
 def hours_text(hours: float) -> str:
