@@ -1,11 +1,15 @@
 """precision=mixed: float64 but for the columns, whose products are float32."""
 
+import door
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from dgpbench.cli import main
 from dgpbench.config import groups
+from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp.prior import Architecture, build_prior
+from dgpbench.gp.propagate import given, marginalise
 from dgpbench.methods.structured import DeepModel
 from dgpbench.runs import store
 from tests.gp import small
@@ -36,6 +40,41 @@ def test_the_bound_and_its_gradients_are_those_of_float64_up_to_rounding(structu
         error = np.max(np.abs(low - full)) / max(1.0, np.max(np.abs(full)))
         assert error < 1e-3
     assert any(np.any(low.numpy() != full.numpy()) for low, full in zip(mixed, double, strict=True))
+
+
+@pytest.mark.parametrize("structure", [None, "mean_field", "star", "fully_coupled"])
+def test_the_variance_that_is_left_is_that_of_float64_where_hardly_any_is(structure):
+    """Inducing points lie so near that a layer leaves 1e-5 of the variance; float32 columns made errors of as much."""
+    from dgpbench.gp.structures import STRUCTURES
+
+    rng, found = np.random.default_rng(0), {}
+    Z, X = (rng.uniform(-1.5, 1.5, size=(num, 2)) for num in (40, 200))
+    normals = rng.normal(size=(2, 2, 3, 200))
+    for precision in ("float64", "mixed"):
+        arch = Architecture(3 if structure else 1, 2, 40, white_noise=1e-6, precision=precision)
+        prior, shape = build_prior(arch, X, Z), STRUCTURES[structure or "mean_field"](arch.widths)
+        q = BlockGaussian(shape, 40, [1e-4] * len(arch.widths))
+        choleskys, hidden = prior.choleskys(), [tf.constant(each) for each in normals[: len(arch.widths) - 1]]
+        paths = marginalise(prior, q.blocks(choleskys), choleskys, tf.constant(X), hidden)
+        v = [tf.zeros([3, T, 40], tf.float64) for T in arch.widths]
+        particles = given(prior, v, choleskys, tf.constant(X), hidden)
+        found[precision] = [paths.variance.numpy(), particles.variance.numpy(), *paths.hidden, *particles.hidden]
+    assert np.median(found["float64"][0]) < 1e-4
+    for low, full in zip(found["mixed"], found["float64"], strict=True):
+        np.testing.assert_allclose(low, full, rtol=0, atol=3e-7)
+
+
+def test_training_does_not_find_the_rounding_errors_of_the_bound():
+    """Without noise, variances that are 1e-5 too small would send the likelihood variance to its floor."""
+    X = np.random.default_rng(0).uniform(-2, 2, size=(150, 2))
+    y = np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2
+    double, mixed = (
+        door.fit(X, y - y.mean(), "method=sgp", "method.num_layers=1", "budget=laptop", f"precision={precision}")
+        for precision in ("float64", "mixed")
+    )
+    assert abs(mixed.trace[-1].elbo - double.trace[-1].elbo) < 0.02 * double.trace[-1].elbo
+    noise = [fit.parameters[".prior.likelihood.variance"] for fit in (mixed, double)]
+    np.testing.assert_allclose(*noise, rtol=0.1)
 
 
 @pytest.mark.parametrize("method", TAKE_IT)

@@ -6,7 +6,7 @@ import gpflow
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from dgpbench.gp.whitening import whiten
+from dgpbench.gp.whitening import whiten_with_squares
 
 
 class Features(NamedTuple):
@@ -76,15 +76,13 @@ class GPLayer(gpflow.Module):
         """A, the residual variance and the prior mean at the inputs H [R, B, T_{l-1}]."""
         R, B = tf.shape(H)[0], tf.shape(H)[1]
         rows = tf.reshape(H, [R * B, H.shape[-1]])
-        Kuf = self.kernel(tf.cast(self.Z, self.columns), tf.cast(rows, self.columns))
-        A = whiten(tf.cast(Lk, self.columns), Kuf)
+        A, squares = whiten_with_squares(Lk, self.kernel(self.Z, rows), self.columns)
         prior_variance = self.kernel(rows, full_cov=False) + self.white_noise + self.output_noise
-        residual = prior_variance - tf.cast(tf.reduce_sum(tf.square(A), axis=0), rows.dtype)
         mean = tf.transpose(self.mean_function(rows))
         return Features(
             tf.reshape(A, [A.shape[0], R, B]),
             tf.reshape(prior_variance, [R, B]),
-            tf.reshape(residual, [R, B]),
+            tf.reshape(prior_variance - squares, [R, B]),
             tf.reshape(mean, [self.num_gps, R, B]),
         )
 

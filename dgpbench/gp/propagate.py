@@ -102,7 +102,12 @@ def _unconditional_mean(q: Blocks, layer: int, features: Features) -> tf.Tensor:
 
 
 def _own_variance(S: tf.Tensor, features: Features) -> tf.Tensor:
-    """a^T S a + k - a^T a as k + a^T (S - I) a, one pass over A less; [P, R, B] for blocks S [P, M, M]."""
+    """a^T S a + k - a^T a, [P, R, B] for blocks S [P, M, M].
+
+    In float64 as k + a^T (S - I) a, one pass over A less; in float32 that difference would be lost.
+    """
+    if features.A.dtype != S.dtype:
+        return quadratic(S, features.A) + features.residual
     return quadratic(S - tf.eye(tf.shape(S)[-1], dtype=S.dtype), features.A) + features.prior_variance
 
 

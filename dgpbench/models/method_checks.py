@@ -56,7 +56,7 @@ class Trial:
         if anew or (rows, features) not in self._fitted:
             train = self.table(rows, features)
             run = with_fewer_inducing_points(self.run, train)
-            self._fitted[rows, features] = fitting.fit(run, train, SEEDS, TrainingLog(), lambda each: each).predictor
+            self._fitted[rows, features] = fitting.fit(run, train, SEEDS, TrainingLog()).predictor
         return self._fitted[rows, features]
 
     def new(self, features: int) -> np.ndarray:

@@ -28,8 +28,6 @@ from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.settings import AdamSettings, OwnSettings
 
-TRIED = 256  # training rows that a fit predicts at once, to see that its predictions are finite
-
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -72,13 +70,12 @@ def fit(
     tf_session.start(run.limits.num_threads, run.precision)
     seeds = seeds_of(run, table)
     log = TrainingLog(run.training.max_seconds, checkpoints=checkpoints or Checkpoints())
-    tried = fitting.as_precision(train, run.precision).X[:TRIED]
     title = f"{run.card.name} on {table.name}"
     with (
         tf_session.releasing_graphs(),
         progress(title, objective=run.card.objective, shown=run.limits.progress) as log.report,
     ):
-        done = fitting.fit(run, train, seeds, log, lambda predictor: predictor.predict(tried, seeds.prediction))
+        done = fitting.fit(run, train, seeds, log)
         arrays, notes = done.predictor.parameters(), [done.predictor.diagnostics, *log.retries]
     log.checkpoints.clear()
     description = Description(

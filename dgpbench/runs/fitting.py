@@ -1,8 +1,6 @@
 """A run's fit: what the method is told, and another attempt with more jitter where it diverges."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
 
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Diverged
@@ -12,28 +10,26 @@ from dgpbench.runs.resolve import Run
 from dgpbench.training.log import TrainingLog
 
 MAX_RETRIES = 2  # of a fit that diverges, each with more jitter than the one before
-Found = TypeVar("Found")
+TRIED = 256  # training rows that are predicted as part of a fit
 
 
 @dataclass(frozen=True)
-class Fit(Generic[Found]):
+class Fit:
     """A fit that came to its end.
 
     :param settings: what the method was told in the last attempt
-    :param found: what ``then`` made of the predictor
     """
 
     predictor: Predictor
     settings: FitSettings
-    found: Found
 
 
-def fit(run: Run, train: Regression, seeds: Seeds, log: TrainingLog, then: Callable[[Predictor], Found]) -> Fit[Found]:
+def fit(run: Run, train: Regression, seeds: Seeds, log: TrainingLog) -> Fit:
     """Fit the run's method to standardised rows.
 
-    A fit that diverges begins again with more jitter, a few times, each on record.
+    A fit that diverges, or whose predictions of some training rows do, begins again with more jitter, a few times, each
+    on record. Rows that it is not fitted to have no say in that.
 
-    :param then: a first use of the predictor, which counts as part of the fit: it may find that predictions diverge
     :raises Diverged: as the last attempt did
     """
     train = as_precision(train, run.precision)
@@ -45,7 +41,8 @@ def fit(run: Run, train: Regression, seeds: Seeds, log: TrainingLog, then: Calla
         try:
             settings = FitSettings(method, training, run.prediction.num_samples, run.precision, initial)
             predictor = fit_function(run.card.family)(train, settings, seeds, log)
-            return Fit(predictor, settings, then(predictor))
+            predictor.predict(train.X[:TRIED], seeds.prediction)
+            return Fit(predictor, settings)
         except Diverged as ended:
             log.checkpoints.clear()
             more = method.with_more_jitter()

@@ -69,16 +69,17 @@ def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
     ) as log.report:
         if isinstance(run.training, AdamSettings) and run.training.trace_test:
             log.test = on_the_way.scorer(problem, test.X, seed_for("trace_test", **axes_of(run, problem.table)))
-        fit = fitting.fit(run, problem.train, seeds, log, lambda predictor: _predict(predictor, test, seeds, log))
+        fit = fitting.fit(run, problem.train, seeds, log)
     predictor = fit.predictor
-    rows = points.rows_of(problem.restore(fit.found), problem.targets)
+    found = _predict(predictor, test, seeds, log)
+    rows = points.rows_of(problem.restore(found), problem.targets)
     inputs = fitting.as_precision(problem.train, run.precision).X
     return Result(
         diagnostics=predictor.diagnostics,
         scores=metrics.scores(rows),
         points=points.points(rows, problem.test.X, problem.train.X, problem.split.test),
         posterior=predictor.posterior()
-        | (_pictured(predictor, problem, inputs, seeds.prediction) if isinstance(fit.found, GaussianMixture) else {}),
+        | (_pictured(predictor, problem, inputs, seeds.prediction) if isinstance(found, GaussianMixture) else {}),
         parameters=predictor.parameters(),
         model=_describe(run, problem, fit.settings, seeds).to_json(),
     )
