@@ -168,6 +168,18 @@ def test_a_run_holds_out_the_rows_that_the_run_it_starts_from_did(tmp_path):
     assert begun.trace["validation_tll"].to_numpy() == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.parametrize("other", ["split=1", "task=extrapolation", "task.train_fraction=0.8", "dataset=boston"])
+def test_starting_from_a_run_that_was_trained_on_other_rows_is_refused(other, tmp_path, capsys):
+    """Which may be rows that the new run is tested on."""
+    mf = ["method=mf", "dataset=diabetes", "budget=smoke", "method.num_layers=2"]
+    ended = door.run(tmp_path / "mf", *mf, other)
+    capsys.readouterr()
+    words = [*mf, f'init_from="{ended.directory}"', f"results_dir={tmp_path}/fc", *door.QUIET]
+    assert door.command("run", *words) == 2
+    assert "was trained on the rows of" in capsys.readouterr().err
+    assert not list(tmp_path.joinpath("fc").rglob(store.RECORD))
+
+
 def test_starting_from_a_run_that_is_not_there_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", "budget=smoke", "init_from=nowhere"]) == 2

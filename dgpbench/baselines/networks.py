@@ -49,7 +49,8 @@ class Ensemble:
 def fit_ensemble(train: Regression, settings: EnsembleSettings, seeds: Seeds, log: TrainingLog) -> Ensemble:
     """Each network minimises its negative log-likelihood from its own initial weights and order of rows."""
     del log
-    return Ensemble([_network(train, settings, seeds.initial + number) for number in range(settings.num_networks)])
+    # Two seeds each, of the hidden and of the output layer.
+    return Ensemble([_network(train, settings, seeds.initial + 2 * number) for number in range(settings.num_networks)])
 
 
 def _network(train: Regression, settings: EnsembleSettings, seed: int) -> Any:

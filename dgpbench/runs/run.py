@@ -121,7 +121,7 @@ def seeds_of(run: Run, table: Table) -> Seeds:
     axes = axes_of(run, table)
     drawn = {name: seed_for(name, **axes) for name in ("initial", "holdout", "batches", "samples", "prediction")}
     if run.init_from is not None:
-        before = start.identity(run.init_from, run.limits.results_dir)
+        before = start.identity(run.init_from, run.limits.results_dir, run.split, run.config["task"], table.digest_xy)
         of_before = {"method": before.method, "num_layers": before.num_layers, "seed": before.seed}
         drawn["holdout"] = seed_for("holdout", **axes | of_before)
     return Seeds(**drawn)

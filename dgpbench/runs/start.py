@@ -1,8 +1,9 @@
 """The finished run that another starts from, ``init_from``: its name in identities, its place, its parameters."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 from dgpbench.errors import Refused
@@ -22,12 +23,22 @@ def name_of(given: str) -> str:
     return "/".join(parts[-6:]) if len(parts) >= 6 and parts[-6] == "runs" else given
 
 
-def identity(given: str, results_dir: str) -> Identity:
+def identity(given: str, results_dir: str, split: int, task: Mapping[str, Any], digest: str) -> Identity:
     """Which run that is.
 
-    :raises Refused: where there is no such run, or it did not finish
+    :param split: of the run that starts there, as its task's settings and the digest of its table
+    :raises Refused: where there is no such run, it did not finish, or it was trained on other rows, which may be rows
+        that the new one is tested on
     """
-    return Identity(**_finished(given, results_dir)[1]["identity"])
+    record = _finished(given, results_dir)[1]
+    before = Identity(**record["identity"])
+    if (before.split, record["config"]["task"], record["data"]["digest_xy"]) != (split, dict(task), digest):
+        raise Refused(
+            f"init_from={given} was trained on the rows of {before.task} split {before.split} of {before.dataset}; a "
+            f"run starts from one of its own data set, task and split (here {task['name']} split {split}), or rows that "
+            "it is tested on would have trained it"
+        )
+    return before
 
 
 def parameters(given: str, results_dir: str) -> "dict[str, np.ndarray]":

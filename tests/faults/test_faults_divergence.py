@@ -48,6 +48,27 @@ def test_more_jitter_that_helps_gives_a_run_whose_record_says_so(indefinite, tin
     assert record["config"]["method"]["jitter"] == pytest.approx(1e-6)
 
 
+@pytest.mark.parametrize(("rows", "retries"), [("train", 2), ("test", 0)])
+def test_training_rows_alone_decide_whether_a_fit_begins_again(rows, retries, tiny, tmp_path, monkeypatch):
+    """Predictions of test rows that are no numbers are a diverged run, and no reason for another fit."""
+    from dgpbench.errors import NonFinitePredictions
+    from dgpbench.methods.prediction import DeepPredictor
+
+    predict, calls = DeepPredictor.predict, []
+
+    def broken(self, X, seed):
+        calls.append(len(X))
+        if rows == "train" or len(calls) == 2:
+            raise NonFinitePredictions("1 of 5 predictive variances are not finite and positive")
+        return predict(self, X, seed)
+
+    monkeypatch.setattr(DeepPredictor, "predict", broken)
+    assert tiny() == 1
+    record = the_record(tmp_path)
+    assert record["status"] == "diverged"
+    assert len([note for note in record["notes"] if "retry" in note]) == retries
+
+
 def test_a_method_without_jitter_is_not_tried_again(tiny, tmp_path, monkeypatch):
     from dgpbench.errors import Diverged
     from dgpbench.methods import exact

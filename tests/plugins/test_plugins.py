@@ -381,3 +381,19 @@ def test_a_table_shows_no_runs_of_other_code_than_what_is_loaded(tmp_path, capsy
     )
     assert door.command(*words, "dataset=boston", "--metric", "rmse") == 0
     assert "1 of 1 cells are incomplete" in capsys.readouterr().out
+
+
+def test_the_networks_of_an_ensemble_share_no_initial_weights():
+    """A network's output layer had the draws of the next one's hidden layer, but for their scale."""
+    import door
+
+    from dgpbench.baselines.networks import EnsembleSettings, fit_ensemble
+    from dgpbench.datasets.scaling import Regression
+    from dgpbench.training.log import TrainingLog
+
+    train = Regression(np.linspace(-1, 1, 20).reshape(10, 2), np.zeros((10, 1)))
+    settings = EnsembleSettings("deep_ensemble", num_networks=3, epochs=1, learning_rate=1e-12)  # as they start
+    networks = fit_ensemble(train, settings, door.SEEDS, TrainingLog()).networks
+    draws = [layer.get_weights()[0].ravel()[:100] for network in networks for layer in network.layers]
+    assert len(draws) == 6
+    assert np.max(np.abs(np.corrcoef(draws) - np.eye(6))) < 0.5
