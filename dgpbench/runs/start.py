@@ -35,8 +35,8 @@ def identity(given: str, results_dir: str, split: int, task: Mapping[str, Any], 
     if (before.split, record["config"]["task"], record["data"]["digest_xy"]) != (split, dict(task), digest):
         raise Refused(
             f"init_from={given} was trained on the rows of {before.task} split {before.split} of {before.dataset}; a "
-            f"run starts from one of its own data set, task and split (here {task['name']} split {split}), or rows that "
-            "it is tested on would have trained it"
+            f"run starts from one of its own data set, task and split (here {task['name']} split {split}), or rows "
+            "that it is tested on would have trained it"
         )
     return before
 

@@ -385,14 +385,13 @@ def test_a_table_shows_no_runs_of_other_code_than_what_is_loaded(tmp_path, capsy
 
 def test_the_networks_of_an_ensemble_share_no_initial_weights():
     """A network's output layer had the draws of the next one's hidden layer, but for their scale."""
-    import door
-
     from dgpbench.baselines.networks import EnsembleSettings, fit_ensemble
     from dgpbench.datasets.scaling import Regression
     from dgpbench.training.log import TrainingLog
 
     train = Regression(np.linspace(-1, 1, 20).reshape(10, 2), np.zeros((10, 1)))
-    settings = EnsembleSettings("deep_ensemble", num_networks=3, epochs=1, learning_rate=1e-12)  # as they start
+    as_they_start = {"epochs": 1, "learning_rate": 1e-12}
+    settings = EnsembleSettings(name="deep_ensemble", num_layers=1, num_networks=3, **as_they_start)
     networks = fit_ensemble(train, settings, door.SEEDS, TrainingLog()).networks
     draws = [layer.get_weights()[0].ravel()[:100] for network in networks for layer in network.layers]
     assert len(draws) == 6
