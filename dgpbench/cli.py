@@ -5,6 +5,7 @@ Exit codes: 0 done or skipped; 1 a run failed, diverged or timed out; 2 refused 
 """
 
 import argparse
+import io
 import os
 import re
 import sys
@@ -246,6 +247,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["-sc"]:
         return _complete(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding gets \xdf, and no traceback
     try:
         with interrupts.handled():
             return _dispatch(_with_plugins(arguments))

@@ -158,7 +158,7 @@ def test_without_records_a_time_is_the_least_that_the_products_take(monkeypatch,
     # mf at M = 128, L = 3, tau = 5, B = 512, R = 5: 1.5666 GFLOP a step by hand (tests/benchmarks/test_floors.py)
     assert pytest.approx(78.3, abs=0.05) == 2000 * 1.566572544 / 40.0
     assert (
-        "  all of them: at least 78 s on one thread, by their products (1.6 GFLOP each, 40 GFLOP/s here)"
+        "  all of them: at least 78 s on one thread, counting matrix products alone (1.6 GFLOP each, 40 GFLOP/s here)"
         in (validated(capsys, *given)[-1])
     )
 
@@ -200,7 +200,7 @@ def test_validate_refuses_a_start_that_run_refuses(tmp_path, capsys):
 def test_a_sweep_says_each_kind_of_run_once(tmp_path, capsys):
     given = ("method=mf,sgp", "dataset=diabetes", "split=range(5)", "--multirun", f"results_dir={tmp_path}")
     said = validated(capsys, *given)
-    assert said[0] == "valid: `dgpbench run` takes it; 10 runs, each value looked at once"
+    assert said[0] == "valid: `dgpbench run` takes it; 10 runs, all checked"
     assert len(said) == 2 + 2 * 2  # the table once, then each method's start and time
 
 

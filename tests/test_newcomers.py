@@ -254,3 +254,39 @@ def test_the_target_is_not_left_out_and_training_rows_are_no_test(table, capsys)
     assert f"dataset.drop names {target}, which is dataset.target" in capsys.readouterr().err
     assert door.command("validate", "method=gpr", *table, f"dataset.test_path={path}") == 2
     assert "is the file of the training rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("swept", ["range(0)", "range(0,1,0)", "interval(0,1)"])
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_a_sweep_that_is_no_list_of_values_is_refused(command, swept, tmp_path, capsys):
+    given = ["method=sgp", "dataset=boston", f"split={swept}", "-m", f"results_dir={tmp_path}"]
+    assert door.command(command, *given) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"dgpbench: split={swept} ")
+    assert "split=range(10) stands for 0 to 9" in line
+
+
+def test_a_combination_of_a_sweep_that_cannot_run_is_refused_before_any_does(tmp_path, capsys):
+    """One layer of mf is possible, and two; two of sgp are not."""
+    given = ["method=mf,sgp", "method.num_layers=1,2", "dataset=boston", *QUICK[:1], f"results_dir={tmp_path}", "-m"]
+    for command in ("validate", "run"):
+        assert door.command(command, *given) == 2
+        assert "num_layers=2" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("record.json"))
+
+
+def test_a_text_with_a_nul_character_is_refused(table, tmp_path, capsys):
+    """pandas would end the number there: 0.6 for 0.640422."""
+    (path,) = [word.partition("=")[2] for word in table if word.startswith("dataset.path=")]
+    text = Path(path).read_text()
+    place = text.index("\n", text.index("\n") + 1) - 5
+    (tmp_path / "nul.csv").write_text(text[:place] + "\0" + text[place:])
+    given = [f"dataset.path={tmp_path}/nul.csv" if word.startswith("dataset.path=") else word for word in table]
+    assert door.command("validate", *given, "method=sgp") == 2
+    assert "holds a NUL character in line 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["base64", "no-such"])
+def test_an_encoding_that_is_none_of_texts_is_refused(encoding, table, capsys):
+    assert door.command("validate", *table, "method=sgp", f"dataset.encoding={encoding}") == 2
+    assert f"dataset.encoding={encoding} is no encoding of texts" in capsys.readouterr().err

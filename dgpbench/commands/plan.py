@@ -66,7 +66,8 @@ class _Bound:
 
     def in_words(self) -> str:
         low, high = TIMES_THE_FLOOR
-        text = f"at least {in_words(self.seconds)} by their products; {low} to {high} times that at the published sizes"
+        least = f"at least {in_words(self.seconds)}, counting matrix products alone"
+        text = f"{least}; at the published sizes {low} to {high} times that"
         without = f"{counted(self.unknown, 'run')} not counted, whose time nobody knows before one is done"
         return "; ".join(filter(None, [text if self.seconds else "", without if self.unknown else ""]))
 

@@ -49,7 +49,11 @@ def task(cfg: Any) -> None:
     from hydra.core.hydra_config import HydraConfig
 
     del cfg  # as Hydra composed it; the overrides say the same, and which of them are settings
-    outcomes.add(_carry_out(resolve_overrides(HydraConfig.get().overrides.task)))
+    try:
+        outcomes.add(_carry_out(resolve_overrides(HydraConfig.get().overrides.task)))
+    except Refused as refusal:  # of a combination of values, each of which is possible
+        outcomes.add(Outcome("refused", None, f"dgpbench: {refusal}"))
+        print(f"dgpbench: {refusal}", file=sys.stderr, flush=True)
 
 
 def _carry_out(run: Run) -> Outcome:

@@ -46,7 +46,8 @@ def validate(arguments: Sequence[str]) -> int:
     runs = check_overrides(overrides, multirun=bool({"--multirun", "-m"} & set(flags)))
     said = list(dict.fromkeys(_look_into(runs)))
     number = prod(len(expand(override)) for override in parse(overrides))
-    print("valid: `dgpbench run` takes it" + (f"; {number} runs, each value looked at once" if number > 1 else ""))
+    looked_at = "all" if len(runs) == number else "each value once, not every combination,"
+    print("valid: `dgpbench run` takes it" + (f"; {number} runs, {looked_at} checked" if number > 1 else ""))
     print("\n".join(said))
     return 0
 

@@ -76,7 +76,7 @@ def values(override: Any) -> list[Any]:
         return value.filter(groups.names(override.key_or_group))
     if not override.is_sweep_override():
         return [value]
-    return [text.strip("'\"") for text in override.sweep_string_iterator()]
+    return [text.strip("'\"") for text in _swept(override)]
 
 
 def expand(override: Any) -> list[str]:
@@ -84,7 +84,27 @@ def expand(override: Any) -> list[str]:
     from hydra.core.override_parser.types import Glob
 
     if isinstance(override.value(), Glob):
-        return [f"{override.get_key_element()}={name}" for name in values(override)]
+        if names := values(override):
+            return [f"{override.get_key_element()}={name}" for name in names]
+        raise Refused(f"{override.input_line} matches no name: {', '.join(groups.names(override.key_or_group))}")
     if not override.is_sweep_override():
         return [override.input_line]
-    return [f"{override.get_key_element()}={text}" for text in override.sweep_string_iterator()]
+    return [f"{override.get_key_element()}={text}" for text in _swept(override)]
+
+
+def _swept(override: Any) -> list[str]:
+    """The texts that a sweep stands for.
+
+    :raises Refused: where that is none, or no list
+    """
+    from hydra.errors import HydraException
+
+    key = override.get_key_element()
+    example = f"{key}=range(10) stands for 0 to 9, {key}=0,1 for two values"
+    try:
+        texts = list(override.sweep_string_iterator())
+    except (HydraException, ValueError) as problem:
+        raise Refused(f"{override.input_line} is no list of values ({problem}); {example}") from None
+    if not texts:
+        raise Refused(f"{override.input_line} names no value; {example}")
+    return texts

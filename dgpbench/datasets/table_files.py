@@ -1,7 +1,6 @@
 """A table's file as a raw frame: text, parquet or a workbook by its ending, every cell as it was read."""
 
 import bz2
-import codecs
 import gzip
 import lzma
 import re
@@ -128,12 +127,30 @@ def _meanings(settings: TableSettings) -> dict[str, Any]:
 
 
 def _opened(path: Path, encoding: str | None) -> IO[str]:
-    try:
-        codecs.lookup(encoding or "utf-8-sig")
-    except LookupError:
-        raise Refused(f"dataset.encoding={encoding} is no encoding that Python knows, such as latin-1") from None
     opener = OPENERS.get(path.suffix.lower(), open)
-    return opener(path, "rt", encoding=encoding or "utf-8-sig", newline="")
+    try:
+        file = opener(path, "rt", encoding=encoding or "utf-8-sig", newline="")
+    except LookupError:
+        raise Refused(
+            f"dataset.encoding={encoding} is no encoding of texts that Python knows, such as latin-1"
+        ) from None
+    _check_text(path, file)
+    return file
+
+
+def _check_text(path: Path, file: IO[str]) -> None:
+    """Refuse a text with NUL in it, where pandas ends a cell without a word."""
+    row = 1
+    while part := file.read(2**20):
+        before, nul, _ = part.partition("\0")
+        row += before.count("\n")
+        if nul:
+            file.close()
+            raise Refused(
+                f"{path} holds a NUL character in line {row}: it is damaged, or of another encoding, such as "
+                "dataset.encoding=utf-16-le"
+            )
+    file.seek(0)
 
 
 def _undecodable(path: Path, encoding: str | None, error: UnicodeError) -> str:

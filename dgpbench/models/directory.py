@@ -38,7 +38,7 @@ def check_free(directory: str | Path) -> Path:
 
     :raises Refused: where a model, or something else, is there already
     """
-    directory = Path(directory)
+    directory = Path(directory).expanduser()
     if directory.exists() and not directory.is_dir():
         raise Refused(f"{directory} is a file, and a model is a directory; {ANOTHER}")
     if (directory / MODEL).exists():
@@ -86,7 +86,7 @@ def load(directory: str | Path) -> Model:
 
     :raises Refused: where there is none, or it is damaged or of a later dgpbench
     """
-    directory = Path(directory)
+    directory = Path(directory).expanduser()
     try:
         facts = _facts(directory)
         _check_files(directory, facts["files"])

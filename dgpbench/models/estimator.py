@@ -31,6 +31,7 @@ from dgpbench.runs.validation import parse_known
 groups.find_by(loading.find, loading.offers)
 OUTPUTS = ("default", "pandas")
 # Keys of the command line that are parameters of their own here, or are about what a fit to given rows has not.
+SECTIONS = ("method", "training", "prediction", "dataset", "task")
 PARAMETERS = ("method", "protocol", "budget", "seed", "num_threads", "progress", "method.num_layers")
 NOT_HERE = ("dataset", "task", "split", "results_dir", "plot", "timeout_minutes")
 COLUMNS = ("missing", "categorical", "dates", "date_format", "target_transform")  # of dataset.KEY: of columns
@@ -151,6 +152,8 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
     def _table(self, X: Any, y: Any, settings: TableSettings) -> Table:
         """X and y as a table."""
         target = str(getattr(y, "name", None) or "y")
+        if np.asarray(y).dtype.kind in "mM":
+            raise Refused("y holds dates or times; give numbers, such as days since the first")
         if not hasattr(X, "columns"):
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
             names = tuple(f"x{index}" for index in range(X.shape[1]))
@@ -233,6 +236,10 @@ def settings_by_key(given: Any) -> dict[str, Any]:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         raise ValueError(f"settings takes values by key, such as {{'training.learning_rate': 0.01}}, not {given!r}")
+    for key, value in given.items():
+        if key in SECTIONS and isinstance(value, Mapping):
+            inner = next(iter(value), "learning_rate")
+            raise ValueError(f"settings takes values by their whole keys, such as {f'{key}.{inner}'!r}, not {key!r}")
     return dict(given)
 
 

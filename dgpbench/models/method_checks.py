@@ -77,7 +77,7 @@ def check(run: Run) -> Iterator[tuple[str, str | None]]:
             yield each.name, each.ask(trial)
         except (Diverged, Refused) as problem:
             yield each.name, str(problem)
-        except Exception as problem:  # a method may fail in any way
+        except (Exception, SystemExit) as problem:  # a method may fail in any way
             yield each.name, f"{type(problem).__name__}: {problem}"
 
 

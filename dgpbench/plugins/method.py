@@ -23,6 +23,7 @@ from dgpbench.errors import Refused
 from dgpbench.methods import contract
 from dgpbench.methods.contract import FitSettings, Seeds
 from dgpbench.methods.settings import MethodSettings, Sizes
+from dgpbench.plugins.imported import imported_files
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.predictions.predictive import Predictive, Quantiles, Samples
 from dgpbench.training.log import TrainingLog
@@ -112,8 +113,9 @@ class Source:
 
     @classmethod
     def of_file(cls, path: Path) -> "Source":
-        """A file, known by its bytes."""
-        return cls(str(path.resolve()), hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+        """A file, known by its bytes and those of the modules that it imports, but for installed ones."""
+        files = (path, *imported_files(path))
+        return cls(str(path.resolve()), hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16])
 
 
 def register(method: Method, source: Source) -> None:

@@ -46,5 +46,7 @@ class PredictiveDistribution:
         return self.mixture.sample(np.random.default_rng(random_state), num)[..., 0]
 
     def _column(self, y: float | np.ndarray) -> np.ndarray:
-        y = np.asarray(y, dtype=np.float64)
-        return (y if y.ndim else np.full(len(self.mean), y))[..., None]
+        y, rows = np.asarray(y, dtype=np.float64), len(self.mean)
+        if y.ndim and y.shape[-1] != rows:
+            raise ValueError(f"y takes one number, or one of each row, [{rows}] or [..., {rows}], not shape {y.shape}")
+        return (y if y.ndim else np.full(rows, y))[..., None]

@@ -42,7 +42,8 @@ def check(name: str, given: list[str], path: Path, tolerance: float) -> list[Lin
 
 
 def _read(path: Path, item: Item) -> pd.DataFrame:
-    usable = f"`dgpbench table {item.name} --format csv --output {path}` makes one"
+    words = " ".join([item.name, f"budget={item.budget}"])
+    usable = f"`dgpbench table {words} --format csv --output {path}` makes one"
     try:
         stored = pd.read_csv(path)
     except (OSError, ValueError) as problem:
@@ -51,7 +52,7 @@ def _read(path: Path, item: Item) -> pd.DataFrame:
         raise Refused(f"{path} is no reference: it lacks {', '.join(sorted(missing))}; {usable}")
     if "budget" in stored and set(stored["budget"]) != {item.budget}:
         raise Refused(
-            f"{path} is of budget {', '.join(sorted(set(stored['budget'])))}; add budget=... to compare like with like"
+            f"{path} is of budget {', '.join(sorted(set(stored['budget'])))}, and budget={item.budget} is asked for"
         )
     return stored.dropna(subset="mean")[COLUMNS]
 

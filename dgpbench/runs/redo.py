@@ -43,7 +43,7 @@ def again(line: Line, folder: str | Path) -> Run:
     """
     record = line.record
     if not line.is_done:
-        raise Refused(f"{line.source} is {record['status']}: there are no scores to compare with")
+        raise Refused(f"{line.source} has no scores to compare with: it is {record['status']}")
     identity = Identity(**record["identity"])
     try:
         run = resolve_overrides(identity.arguments())

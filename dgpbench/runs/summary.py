@@ -63,7 +63,8 @@ def column_lines(data: Mapping[str, Any]) -> list[str]:
     if "target" in data:
         lines.append(f"  {data['target']['column']}, the target: trained on its {data['target']['name']} transform")
     if data.get("left_out"):
-        lines.append(f"  {data['left_out']:,} rows without a value were left out")
+        one = data["left_out"] == 1
+        lines.append(f"  {data['left_out']:,} {'row' if one else 'rows'} without a value left out")
     if lines and data["dropped"]:
         lines.append(f"  left out, being constant on the training rows: {', '.join(data['dropped'])}")
     return lines
@@ -94,7 +95,7 @@ def _lacking(scores: Mapping[str, float]) -> list[str]:
     from dgpbench.predictions.metrics import METRICS
 
     lacking = [name for name in METRICS if name not in scores]
-    return [f"  not scored, its predictions do not say: {', '.join(lacking)}"] if scores and lacking else []
+    return [f"  not available from such predictions: {', '.join(lacking)}"] if scores and lacking else []
 
 
 def _calibration(record: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,8 @@ Hydra itself answers a misspelt name with several lines and exit code 1, and acc
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from math import prod
 from typing import Any
 
 from dgpbench.config import groups
@@ -12,11 +14,13 @@ from dgpbench.config.settings import did_you_mean
 from dgpbench.errors import Refused
 from dgpbench.runs.resolve import Run, is_known, keys, resolve_overrides
 
+FEW = 100  # combinations of a sweep, all of which are looked at
+
 
 def check_overrides(overrides: Sequence[str], *, multirun: bool) -> list[Run]:
     """Refuse what cannot run: unknown names, keys and values, before anything is started.
 
-    :return: the run; with ``multirun`` every value of every sweep once, the other sweeps at their first value
+    :return: the run; with ``multirun`` every combination, or where these are many every value of every sweep once
     :raises Refused: with one sentence
     """
     parsed = parse_known(overrides)
@@ -71,8 +75,11 @@ def _unknown_key(key: str) -> Refused:
 
 
 def _one_at_a_time(overrides: Iterable[Any]) -> Iterator[list[str]]:
-    """Every value of every sweep once, the other sweeps at their first value: a sum of lengths, not a product."""
+    """Every combination where they are few; else every value of every sweep once, the others at their first value."""
     expanded = [expand(override) for override in overrides]
+    if prod(map(len, expanded)) <= FEW:
+        yield from map(list, product(*expanded))
+        return
     yield [choices[0] for choices in expanded]
     for position, choices in enumerate(expanded):
         for value in choices[1:]:

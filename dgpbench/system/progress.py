@@ -56,8 +56,9 @@ def _plain_lines(title: str, objective: str):
             return
         last = time.monotonic()
         left = row.seconds / row.iteration * (total - row.iteration)
+        remaining = f"  {left:.0f} s left" if row.iteration > 1 else ""  # the first may take no time, or all of it
         print(
-            f"{title}: iteration {row.iteration}/{total}  {_text(row, objective)}  {left:.0f} s left",
+            f"{title}: iteration {row.iteration}/{total}  {_text(row, objective)}{remaining}",
             file=sys.stderr,
             flush=True,
         )

@@ -45,6 +45,28 @@ def test_the_predictive_distribution_is_in_the_units_of_y(fitted):
     np.testing.assert_allclose(draws.std(axis=0), deviation, rtol=0.1)
 
 
+def test_targets_of_another_shape_are_refused_in_the_users_terms(fitted):
+    with pytest.raises(ValueError, match=r"one of each row, \[30\] or \[..., 30\], not shape \(30, 1\)"):
+        fitted.predict_dist(X).log_prob(Y.to_numpy()[:, None])
+
+
+def test_a_target_of_dates_is_refused():
+    with pytest.raises(ValueError, match="y holds dates or times"):
+        DeepGPRegressor("gpr", budget="smoke").fit(X, pd.date_range("2020", periods=30))
+
+
+def test_settings_that_are_nested_are_refused_with_the_whole_key():
+    nested = DeepGPRegressor("sgp", settings={"training": {"max_iterations": 5}})
+    with pytest.raises(ValueError, match=r"such as 'training.max_iterations', not 'training'"):
+        nested.fit(X, Y)
+
+
+def test_a_model_is_saved_below_the_home_folder(fitted, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert fitted.save("~/kept") == tmp_path / "kept"
+    assert (tmp_path / "kept").is_dir()
+
+
 def test_parts_give_what_the_whole_gives(fitted):
     rows = X.to_numpy()
     whole = fitted.model_.predict(rows)

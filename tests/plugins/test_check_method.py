@@ -38,6 +38,7 @@ BROKEN = {
     "wrong_units": ("Gaussian(F @ self.w,", "Gaussian(25.0 + 9.0 * F @ self.w,", "standard deviations off"),
     "ignores_seed": ("np.random.default_rng(seeds.initial)", "np.random", "it draws from a generator that all share"),
     "own_seed": ("np.random.default_rng(seeds.initial)", "np.random.default_rng()", "two fits with the same seeds"),
+    "ends_python": ("    return Fitted(", "    raise SystemExit(0)\n    Fitted(", "SystemExit: 0"),
     "gives_nan": ("Gaussian(F @ self.w,", "Gaussian(F @ self.w / np.inf * np.inf,", "not finite"),
     "wrong_shape": (
         "F = self.features(X)\n        return",

@@ -1,5 +1,6 @@
 """A method from outside: runs, records, tables, workers and refusals, through the command line."""
 
+import hashlib
 import importlib
 import json
 import os
@@ -196,7 +197,7 @@ def test_quantiles_are_scored_where_they_can_be_and_the_rest_is_said_to_be_missi
     assert {"tll", "nlpp", "rmse", "sharpness"} & set(record["scores"]) == set()
     assert {"crps", "pinball", "interval_score_90", "coverage_50", "coverage_95"} <= set(record["scores"])
     assert 0.85 < record["scores"]["coverage_95"] <= 1.0
-    assert "not scored, its predictions do not say: tll, nlpp, rmse, sharpness" in capsys.readouterr().out
+    assert "not available from such predictions: tll, nlpp, rmse, sharpness" in capsys.readouterr().out
 
 
 def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):
@@ -396,3 +397,25 @@ def test_the_networks_of_an_ensemble_share_no_initial_weights():
     draws = [layer.get_weights()[0].ravel()[:100] for network in networks for layer in network.layers]
     assert len(draws) == 6
     assert np.max(np.abs(np.corrcoef(draws) - np.eye(6))) < 0.5
+
+
+def test_a_changed_module_beside_a_plug_in_is_a_change_of_its_code(tmp_path, monkeypatch):
+    """And so is one of a package that it imports; what is installed is known by its version."""
+    from dgpbench.plugins.method import Source
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_package").mkdir()
+    files = [tmp_path / name for name in ("own_helper.py", "own_package/__init__.py", "own_package/inner.py")]
+    for file in files:
+        file.write_text("SHIFT = 5.0\n")
+    path = tmp_path / "with_helpers.py"
+    path.write_text(
+        "import numpy.linalg\nfrom own_helper import SHIFT\n\ndef f():\n    from own_package import inner\n"
+    )
+    before = [Source.of_file(path).digest]
+    for file in files:
+        file.write_text("SHIFT = 0.0\n")
+        before.append(Source.of_file(path).digest)
+    assert len(set(before)) == 4
+    path.write_text("import numpy.linalg\n")
+    assert Source.of_file(path).digest == hashlib.sha256(path.read_bytes()).hexdigest()[:16]
