@@ -403,6 +403,21 @@ def test_runs_without_a_compact_record_do_not_count(tmp_path):
 # The study of budget=laptop -------------------------------------------------------------------------------------------
 
 
+def test_fits_that_were_begun_again_are_counted_beside_failures(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda handle: None)
+    retry = {"retry": 1, "jitter": 1e-5, "after": "the objective became nan"}
+    for split, dataset in enumerate(("naval", "naval", "yacht", "boston")):
+        notes = [{"iterations": 100}, *([retry] if dataset != "boston" else [])]
+        who = {"method": "sgp", "num_layers": 1, "dataset": dataset, "budget": "laptop", "split": split}
+        write_toy(tmp_path / "results", {"tll": 1.0}, record={"notes": notes}, **who)
+    assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
+    write_pages(tmp_path)
+    assert door.command("docs", str(tmp_path)) == 0
+    said = "Failures: none. Begun again at a larger jitter: 3 runs (sgp L1 on naval 2, sgp L1 on yacht 1)."
+    assert said in part(tmp_path, "dgpbench_uci")
+    assert "Failures: none. Begun again at a larger jitter: 2 runs (" in part(tmp_path, "lindinger2020_table1")
+
+
 def test_the_price_of_table_1_is_ten_times_the_median_and_the_fastest_run_of_each_cell(tmp_path, monkeypatch):
     """sgp on boston 36 s, but for one run of 360 s and one of 18 s; mf (L = 2) on energy 72 s, three runs of ten."""
     monkeypatch.setattr("os.fsync", lambda handle: None)

@@ -79,14 +79,24 @@ def failures(runs: pd.DataFrame) -> list[str]:
 
 
 def failure_text(runs: pd.DataFrame) -> str:
-    """A sentence where nothing failed, else a list."""
+    """What failed, as a sentence or a list, and which fits were begun again at a larger jitter."""
     lines = failures(runs)
-    if not lines:
-        return "Failures: none."
     number = int(runs["status"].isin(store.FAILED).sum())
-    return "\n".join(
-        [f"Failures: {counted(number, 'run')}, which no mean counts.", "", *(f"- {line}" for line in lines)]
+    head = f"Failures: {counted(number, 'run')}, which no mean counts." if lines else "Failures: none."
+    head = " ".join(filter(None, [head, begun_again_text(runs)]))
+    return "\n".join([head, "", *(f"- {line}" for line in lines)]) if lines else head
+
+
+def begun_again_text(runs: pd.DataFrame) -> str:
+    """'Begun again at a larger jitter: 3 runs (mf L2 on naval 2, sgp L1 on yacht 1).', or nothing."""
+    again = runs[[any("retry" in note for note in record["notes"]) for record in runs["compact"]]]
+    if again.empty:
+        return ""
+    groups = again.groupby(["series", "num_layers", "dataset"], sort=False).size().sort_values(ascending=False)
+    cells = (
+        f"{column_name(series, layers)} on {dataset} {number}" for (series, layers, dataset), number in groups.items()
     )
+    return f"Begun again at a larger jitter: {counted(len(again), 'run')} ({', '.join(cells)})."
 
 
 def _line(text: str) -> str:
