@@ -115,9 +115,10 @@ def column_name(series: str, num_layers: int) -> str:
     return " vs ".join(sides) + (f" L{num_layers}" if deep else "")
 
 
-def load(name: str, given: Sequence[str] = ()) -> Item:
+def load(name: str, given: Sequence[str] = (), *, guests: bool = True) -> Item:
     """An item of conf/experiment/, held to its budget and narrowed by overrides in Hydra's grammar.
 
+    :param guests: whether the methods that join an open item are part of it
     :raises Refused: for an unknown item, or overrides that leave nothing of it
     """
     names = groups.names("experiment")
@@ -126,7 +127,8 @@ def load(name: str, given: Sequence[str] = ()) -> Item:
             f"there is no item '{name}'{did_you_mean(name, names)}; `dgpbench list experiments` shows them all"
         )
     budgets = [each.input_line for each in parse_known(given) if each.key_or_group == "budget"]
-    item = _within_budget(narrow(_with_guests(_read(name), given), budgets))
+    whole = _with_guests(_read(name), given) if guests else _read(name)
+    item = _within_budget(narrow(whole, budgets))
     return narrow(item, [text for text in given if text not in budgets])
 
 

@@ -186,6 +186,17 @@ def test_ranks_of_our_own_table_are_of_the_largest_block_that_is_complete(tmp_pa
     assert "Mean ranks are over energy, concrete and yacht, among" in tll
 
 
+def test_a_page_does_not_depend_on_the_plug_ins_that_are_loaded(own, monkeypatch):
+    """Such as the tests of plug-ins leave behind."""
+    from dgpbench.config import groups
+    from dgpbench.plugins.loading import load_entry_point
+
+    (method,) = load_entry_point("bayesian_ridge")
+    monkeypatch.setitem(groups._added, ("method", "a_guest"), groups.describe("method", method) | {"name": "a_guest"})
+    assert "a_guest" not in part(own, "dgpbench_uci")
+    assert door.command("docs", "--check", str(own)) == 0
+
+
 def test_our_own_table_is_drawn_and_kept(own):
     shown = part(own, "dgpbench_uci_pictures")
     for name in ("dgpbench_uci_cost.png", "dgpbench_uci_calibration.png"):

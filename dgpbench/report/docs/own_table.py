@@ -27,7 +27,7 @@ OUTSIDE = "-"  # a data set that the item does not ask of a method
 
 def text(name: str, frame: pd.DataFrame) -> str:
     """One item: a grid for each metric, what is missing, and the cost."""
-    item = load(name)
+    item = load(name, guests=False)  # a page says the same whatever plug-ins a process has loaded
     runs = cells.select(item, frame)
     if runs.empty:
         return NOTHING
@@ -104,7 +104,7 @@ def pictures_text(frame: pd.DataFrame) -> str:
 
 def pictures(frame: pd.DataFrame) -> dict[str, Picture | None]:
     """The pictures by their path."""
-    item = load(TABLES[0])
+    item = load(TABLES[0], guests=False)
     done = done_runs(item, frame)
     return {str(path): _picture(item, kind, done) for path, kind in PICTURES.items()}
 
