@@ -17,7 +17,7 @@ def imported_files(path: Path) -> list[Path]:
     Modules of Python, of installed packages and of dgpbench are known by their versions, and left out.
     """
     found: set[Path] = set()
-    left = [path.resolve()]
+    left = [path.resolve()] if path.suffix == ".py" else []  # an entry point may lead to a compiled module
     while left:
         new = {file for name in _names(left.pop()) if (file := _file(name)) is not None} - found - {path.resolve()}
         found |= new

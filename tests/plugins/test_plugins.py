@@ -419,3 +419,6 @@ def test_a_changed_module_beside_a_plug_in_is_a_change_of_its_code(tmp_path, mon
     assert len(set(before)) == 4
     path.write_text("import numpy.linalg\n")
     assert Source.of_file(path).digest == hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    compiled = tmp_path / "compiled.so"
+    compiled.write_bytes(b"\x7fELF\x00")
+    assert Source.of_file(compiled).digest == hashlib.sha256(compiled.read_bytes()).hexdigest()[:16]
