@@ -94,7 +94,9 @@ def _add_models(commands) -> None:
     predict = commands.add_parser("predict", help="mean, standard deviation and quantiles of new rows")
     predict.add_argument("model", help="a directory that `fit` wrote, or a finished run's")
     predict.add_argument("table", metavar="FILE", help="the new rows, with the columns that were fitted to")
-    predict.add_argument("--output", metavar="FILE", help="a csv file (default: standard output)")
+    predict.add_argument(
+        "--output", metavar="FILE", help="a csv file, also as .gz, .bz2 or .xz (default: standard output)"
+    )
     predict.add_argument(
         "--quantiles", default="0.05,0.5,0.95", metavar="P,...", help="probabilities (default: 0.05,0.5,0.95)"
     )

@@ -67,6 +67,25 @@ def test_show_draws_partial_dependence_of_a_users_own_table(finished, tmp_path):
         assert words in picture
 
 
+def test_a_run_of_a_users_own_table_is_carried_out_again_where_the_table_is_named(given, finished, tmp_path, capsys):
+    run = str(finished.directory)
+    assert door.command("results", "redo", run) == 2
+    assert "is of a table of your own, houses-" in capsys.readouterr().err
+    assert door.command("results", "redo", run, *given) == 0
+    assert "the scores agree bit for bit" in capsys.readouterr().out
+    results = finished.directory.parents[5]
+    settings = (*given, "method=gpr", "budget=smoke", f"results_dir={results}")
+    assert door.command("results", "redo", *settings) == 0
+    assert "the scores agree bit for bit" in capsys.readouterr().out
+    other = tmp_path / "houses.csv"
+    houses().assign(price=lambda frame: frame["price"] + (frame.index == 7)).to_csv(other, index=False)
+    moved = ("dataset=csv", f"dataset.path={other}", *given[2:])
+    assert door.command("results", "redo", run, *moved) == 1
+    assert "the data differ: digest_xy" in capsys.readouterr().out
+    assert door.command("results", "redo", run, *given, "seed=3") == 2
+    assert "seed=3 cannot be changed" in capsys.readouterr().err
+
+
 def test_validate_takes_the_table_and_refuses_it_without_the_settings(given, capsys):
     assert door.command("validate", *given, "method=gpr") == 0
     assert "  colour: 2 columns of 0 and 1, one for each category (blue, red)" in capsys.readouterr().out

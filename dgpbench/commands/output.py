@@ -25,9 +25,11 @@ def write_output(text: str, output: str | None) -> None:
 def form_of(given: str | None, output: str | None) -> str:
     """The format of a text that was asked for, or that the file's name says; Markdown where neither does.
 
-    :raises Refused: where the two disagree
+    :raises Refused: where the two disagree, or the name says one that is not written
     """
     suffix = Path(output).suffix.lstrip(".").lower() if output else ""
+    if given is None and suffix not in (*FORMATS, "txt", ""):
+        raise Refused(f"--output {output} ends in none of .{', .'.join(FORMATS)}; --format says what to write there")
     if given and suffix in FORMATS and given != suffix:
         raise Refused(f"--format {given} and --output {output} disagree; leave one of them out")
     return given or (suffix if suffix in FORMATS else "md")

@@ -3,14 +3,15 @@
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared
 from dgpbench.datasets.columns import said_of_unknown
+from dgpbench.datasets.table_files import OPENERS, parts
 from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.errors import Refused
 from dgpbench.models import directory, summaries
@@ -41,14 +42,25 @@ def predict(options: Namespace) -> int:
 
 def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
     """All parts to one file, which is there only if all of them are."""
-    rows = 0
-    if output.exists() and output.samefile(path):
-        raise Refused(f"--output {output} is the table that is read; choose another file")
-    with replacing(output, ANOTHER_OUTPUT) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+    rows, opener = 0, _opener(output, path)
+    with replacing(output, ANOTHER_OUTPUT) as partial, opener(partial, "wt", encoding="utf-8", newline="") as file:
         for frame in parts:
             frame.to_csv(file, index=False, header=rows == 0)
             rows += len(frame)
     print(f"{rows:,} rows predicted: {output}")
+
+
+def _opener(output: Path, path: Path) -> Callable[..., IO[str]]:
+    """What opens the file of predictions, by its ending.
+
+    :raises Refused: where it is the table that is read, or its name says that it is no csv file
+    """
+    if output.exists() and output.samefile(path):
+        raise Refused(f"--output {output} is the table that is read; choose another file")
+    packed = output.suffix.lower() in OPENERS
+    if (output.with_suffix("") if packed else output).suffix.lower() not in (".csv", ".txt", ""):
+        raise Refused(f"--output {output}: predictions are written as csv; end the name in .csv or .csv.gz")
+    return OPENERS[output.suffix.lower()] if packed else open
 
 
 def _reading(model: Model, overrides: list[str]) -> TableSettings:
@@ -61,7 +73,10 @@ def _reading(model: Model, overrides: list[str]) -> TableSettings:
         name = override.get_key_element().removeprefix("dataset.")
         if name not in READ_BY:
             takes = ", ".join(f"dataset.{each}" for each in READ_BY)
-            raise Refused(f"predict takes settings of how the file is read, {takes}, and not {override.input_line}")
+            raise Refused(
+                f"predict takes settings of how the file is read, {takes}, and not {override.input_line}; columns that "
+                "the model was not fitted to are ignored"
+            )
         given[name] = known[name].read(f"dataset.{name}", override.value())
     return replace(model.description.reading, **given)
 
@@ -76,10 +91,8 @@ def _predicted(
     """
     import pandas as pd
 
-    from dgpbench.datasets.table_files import parts
-
     empty = True
-    for frame in parts(path, reading, ROWS_AT_ONCE):
+    for frame in parts(path, reading, model.description.encoder.names, ROWS_AT_ONCE):
         if not len(frame):
             continue
         empty, X = False, model.inputs(frame, str(path))

@@ -1,6 +1,7 @@
 """``dgpbench results export``, ``import``, ``trace``, ``redo``: records that leave the machine and can be repeated."""
 
 import random
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -57,10 +58,10 @@ def redo(options: Namespace) -> int:
     from dgpbench.runs import redo as redoing
     from dgpbench.runs.run import execute
 
-    line = _by_chance(options.overrides) if options.random else _named(options.overrides)
+    line, table = (_by_chance(options.overrides), []) if options.random else _named(options.overrides)
     print(f"again: {line.key} of {line.source}", flush=True)
     with TemporaryDirectory(prefix="dgpbench-") as folder:
-        outcome = execute(redoing.again(line, folder))
+        outcome = execute(redoing.again(line, folder, table))
         if outcome.status != "done" or outcome.directory is None:
             print(outcome.message, file=sys.stderr)
             return 2 if outcome.status == "refused" else 1
@@ -86,27 +87,35 @@ def _tell(joined, results_dir: str) -> int:
 # Which run is meant ---------------------------------------------------------------------------------------------------
 
 
-def _named(words: Sequence[str]) -> Line:
-    """The record that a directory, FILE:LINE or settings name.
+def _named(words: Sequence[str]) -> tuple[Line, list[str]]:
+    """The record that a directory, FILE:LINE or settings name, and the settings that say where a user's own table is.
 
     :raises Refused: where there is none
     """
     if not words:
         raise Refused("results redo needs a run: its directory, FILE.jsonl:LINE, its settings, or --random")
-    if len(words) == 1 and ((found := archive.named(words[0])) is not None):
-        return found
+    table = [text for text in words if re.match(r"dataset[.=]", text)]
+    if (found := archive.named(words[0])) is not None:
+        if other := [text for text in words[1:] if text not in table]:
+            raise Refused(f"{other[0]} cannot be changed when {words[0]} is carried out again; leave it out")
+        return found, table
     names, given = _apart(words)
     if names:
         raise Refused(f"{names[0]} is no run; name its directory, FILE.jsonl:LINE, or its settings, or add --random")
+    from dgpbench.datasets import registry
     from dgpbench.runs.resolve import resolve_overrides
 
     run = resolve_overrides(given)
+    if run.dataset["kind"] != "csv":
+        table = []
+    else:
+        run = run.filed_under(registry.load(run.dataset).name)
     there = archive.lookup(run.limits.results_dir, run.identity)
     if there is None:
         raise Refused(
             f"{run.identity.key} has no record in {run.limits.results_dir}, so there is nothing to compare with"
         )
-    return there
+    return there, table
 
 
 def _by_chance(words: Sequence[str]) -> Line:

@@ -31,14 +31,22 @@ def _unique(names: Sequence[str]) -> list[str]:
     return list(taken)
 
 
-def checked_names(path: Path, names: Sequence[str], settings: TableSettings) -> list[str]:
+def checked_names(
+    path: Path, names: Sequence[str], settings: TableSettings, taken: Sequence[str] | None = None
+) -> list[str]:
     """Names of which each is there once.
 
+    :param taken: the columns that are used, so that nothing is asked about others; None where all are
     :raises Refused: where the header leaves a question open
     """
     _check_header(path, names, settings)
     unique = _unique(names)
-    _check_names(path, names, unique, settings)
+    if taken is None:
+        _check_names(path, names, unique, settings)
+        return unique
+    repeated = {name for name, each in zip(names, unique, strict=True) if each != name and each not in taken}
+    if twice := [name for name in taken if name in repeated]:
+        raise Refused(f"{path} has {names.count(twice[0])} columns named {twice[0]!r}: give each its own name")
     return unique
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dgpbench.datasets.headers import checked_names, names_of
-from dgpbench.datasets.table_settings import MARKS, TableSettings
+from dgpbench.datasets.table_settings import MARKS, SEPARATORS, TableSettings
 from dgpbench.errors import Refused
 from dgpbench.system.memory import available
 
@@ -23,33 +23,37 @@ WORKBOOKS = (".xlsx", ".xlsm", ".xls")
 PARQUET = (".parquet", ".pq")
 
 
-def read_frame(path: Path, settings: TableSettings, key: str = "dataset.path=") -> "pd.DataFrame":
+def read_frame(
+    path: Path, settings: TableSettings, key: str = "dataset.path=", taken: Sequence[str] | None = None
+) -> "pd.DataFrame":
     """The columns of a file by their names; a name that is repeated gets ``.1``, ``.2``, ... behind it.
 
     :param key: how the user named the file
+    :param taken: the columns that are used, so that nothing is asked about others; None where all are
     :raises Refused: for a file that cannot be read, or a header that leaves a question open
     """
     _check_bytes(path)
     read = _parquet if path.suffix.lower() in PARQUET else _workbook if path.suffix.lower() in WORKBOOKS else _text
     with _refusing_unreadable(path, key):
         frame, names = read(path, settings)
-    return frame.set_axis(checked_names(path, names, settings), axis=1)
+    return frame.set_axis(checked_names(path, names, settings, taken), axis=1)
 
 
-def parts(path: Path, settings: TableSettings, rows_at_once: int) -> "Iterator[pd.DataFrame]":
+def parts(path: Path, settings: TableSettings, taken: Sequence[str], rows_at_once: int) -> "Iterator[pd.DataFrame]":
     """The rows of a file in successive frames, their index counting from 0 at the first; text is never held whole.
 
+    :param taken: the columns that are used, so that nothing is asked about others
     :raises Refused: as ``read_frame``
     """
     import pandas as pd
 
     if path.suffix.lower() in (*PARQUET, *WORKBOOKS):
-        frame = read_frame(path, settings, key="")
+        frame = read_frame(path, settings, "", taken)
         yield from (frame.iloc[start : start + rows_at_once] for start in range(0, len(frame), rows_at_once))
         return
     with _refusing_unreadable(path, ""), _refusing(path, settings), _opened(path, settings.encoding) as file:
         options, names = _text_options(file, settings)
-        unique = checked_names(path, names, settings)
+        unique = checked_names(path, names, settings, taken)
         with pd.read_csv(file, chunksize=rows_at_once, **options) as frames:
             for frame in frames:
                 yield frame.set_axis(unique, axis=1)
@@ -82,7 +86,7 @@ def _text_options(file: IO[str], settings: TableSettings) -> tuple[dict[str, Any
     """What pandas is told of a text, and the names of its columns; the file is at its beginning before and after."""
     import pandas as pd
 
-    separator = settings.separator or separator_of(file.readline())
+    separator = SEPARATORS.get(settings.separator or "", settings.separator) or separator_of(file.readline())
     options: dict[str, Any] = {"sep": separator, "index_col": False, "skipinitialspace": True}
     file.seek(0)
     first = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, **options)

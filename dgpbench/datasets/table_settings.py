@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from dgpbench.config.settings import setting
 
 MARKS = {"point": ".", "comma": ",", "blank": " ", "apostrophe": "'"}
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "blanks": r"\s+"}
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class TableSettings:
     path: str | None = setting("the file: csv, tsv or other text, also as .gz, .bz2 or .xz; .parquet, .xlsx, .xls")
     target: str | None = setting("the column to predict")
     test_path: str | None = setting("a second file, whose rows are the test set of task=fixed", default=None)
-    separator: str | None = setting("between columns; null finds it")
+    separator: str | None = setting(f"between columns, {', '.join(SEPARATORS)} or the character itself; null finds it")
     drop: list = setting("columns to leave out")
     missing: str = setting(
         "cells without a value: impute fills in the training rows' median, drop leaves out their rows",

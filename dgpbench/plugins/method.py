@@ -216,6 +216,8 @@ class Adapted:
     """
 
     def __init__(self, name: str, inner: Any):
+        if not callable(getattr(inner, "predict", None)):
+            raise TypeError(f"{name}: fit returned {type(inner).__name__}; it returns an object with predict(X, seed)")
         self.name, self.inner = name, inner
         self.diagnostics: dict[str, Any] = dict(getattr(inner, "diagnostics", None) or {})
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,28 @@ def from_sklearn(
     def fit(train: Regression, chosen: Settings, seeds: Seeds, log: TrainingLog) -> "Estimated":
         del log
         estimator = build(chosen, seeds.samples % 2**32)
-        return Estimated(estimator.fit(train.X, train.Y[:, 0]), tuple(levels))
+        _check_estimator(name, estimator)
+        estimator.fit(train.X, train.Y[:, 0])
+        return Estimated(estimator, tuple(levels))
 
     return Method(name, fit, settings, **more)
+
+
+def _check_estimator(name: str, estimator: Any) -> None:
+    """
+    :raises TypeError: for what cannot be fitted, or says nothing of its uncertainty
+    """
+    if isinstance(estimator, type) or not callable(getattr(estimator, "fit", None)):
+        what = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
+        raise TypeError(f"{name}: build returned {what}; it returns an estimator, such as BayesianRidge()")
+    if callable(getattr(estimator, "predict_quantiles", None)):
+        return
+    taken = signature(estimator.predict).parameters.values()
+    if not any(each.name == "return_std" or each.kind is each.VAR_KEYWORD for each in taken):
+        raise TypeError(
+            f"{name}: {type(estimator).__name__} has neither predict(X, return_std=True) nor predict_quantiles(X, q), "
+            "so that it gives no predictive distribution; a fit function of your own may add one"
+        )
 
 
 @dataclass

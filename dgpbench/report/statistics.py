@@ -186,7 +186,7 @@ def probability_of_improvement(
 
     The share of splits on which a's loss is less (ties count half), averaged over data sets; the bootstrap draws splits
     anew within each data set. Its seed follows from the two methods alone, so that neither the order of a table nor
-    the other methods in it change an interval.
+    the other methods in it change an interval. A data set with one split has nothing to draw from: the bounds are NaN.
 
     :param losses: as ``paired_losses`` gives them, blocks (data set, split)
     """
@@ -194,9 +194,12 @@ def probability_of_improvement(
     wins = 0.5 * (1 + np.sign(pair[method_b] - pair[method_a]))
     generator = np.random.default_rng(seed_for("bootstrap", a=method_a, b=method_b))
     by_set = [group.to_numpy() for _, group in wins.groupby(level="dataset", sort=True)]
+    share = float(np.mean([each.mean() for each in by_set]))
+    if min(len(each) for each in by_set) < 2:
+        return share, np.nan, np.nan
     means = [each[generator.integers(len(each), size=(num_resamples, len(each)))].mean(axis=1) for each in by_set]
     low, high = np.quantile(np.mean(means, axis=0), [(1 - level) / 2, (1 + level) / 2])
-    return float(np.mean([each.mean() for each in by_set])), float(low), float(high)
+    return share, float(low), float(high)
 
 
 def best_against_rest(losses: pd.DataFrame) -> list[tuple[str, str]]:

@@ -11,12 +11,14 @@ nothing wrong. Of nine (wine_red, extrapolation, L = 3) two did from one generat
 and 0.13 nats; nine runs of mean field on the same splits moved by 0.0011 at most.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dgpbench.config import groups
 from dgpbench.errors import Refused
+from dgpbench.plugins.method import is_of_this_code
 from dgpbench.runs import store
 from dgpbench.runs.compact import split_digest
 from dgpbench.runs.identity import Identity
@@ -36,27 +38,45 @@ class Verdict:
     text: str
 
 
-def again(line: Line, folder: str | Path) -> Run:
+def again(line: Line, folder: str | Path, table: Sequence[str] = ()) -> Run:
     """The run of a record, with results in another folder, and as many threads as it had.
 
-    :raises Refused: where it is not done, or what names it now means other settings
+    :param table: where a user's own table is, ``dataset=csv dataset.path=FILE ...``: a record holds its digest alone
+    :raises Refused: where it is not done, or what names it now means other settings or other code
     """
     record = line.record
     if not line.is_done:
         raise Refused(f"{line.source} has no scores to compare with: it is {record['status']}")
-    identity = Identity(**record["identity"])
+    arguments = _arguments(line, table)
     try:
-        run = resolve_overrides(identity.arguments())
+        run = resolve_overrides(arguments)
     except Refused as refusal:
         raise Refused(f"{line.source} cannot be run again ({refusal})") from None
     if run.config_hash != record["config_hash"]:
+        if not is_of_this_code(record["config"]["method"]):
+            raise Refused(f"{line.source} was made by other code of {run.card.name} than is loaded: run it anew")
         raise Refused(
-            f"{line.source} was made with other settings than `dgpbench run {' '.join(identity.arguments())}` has now; "
+            f"{line.source} was made with other settings than `dgpbench run {' '.join(arguments)}` has now; "
             f"its code is commit {commit_of(record)}"
         )
     threads = record["host"].get("threads") or run.limits.num_threads
     limits = replace(run.limits, results_dir=str(folder), num_threads=threads, timeout_minutes=None)
     return replace(run, limits=limits).quietly()
+
+
+def _arguments(line: Line, table: Sequence[str]) -> list[str]:
+    """What ``dgpbench run`` takes to carry out the run of a record."""
+    identity = Identity(**line.record["identity"])
+    if groups.exists("dataset", identity.dataset):
+        if table:
+            raise Refused(f"{line.source} is of dataset={identity.dataset}; leave {' '.join(table)} out")
+        return identity.arguments()
+    if not table:
+        raise Refused(
+            f"{line.source} is of a table of your own, {identity.dataset}; say where it is with dataset=csv "
+            f"dataset.path=FILE dataset.target={line.record['config']['dataset']['target']} behind the run's name"
+        )
+    return [text for text in identity.arguments() if not text.startswith("dataset=")] + list(table)
 
 
 def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:

@@ -84,6 +84,40 @@ def test_columns_are_found_by_name_and_others_do_not_matter(said, folder, tmp_pa
     assert (tmp_path / "one.csv").read_text() == (tmp_path / "two.csv").read_text()
 
 
+def test_nothing_is_asked_about_columns_that_the_model_does_not_take(said, folder, tmp_path, capsys):
+    rows = (folder / "new.csv").read_text().splitlines()[1:]
+    indexed = [",a,b,c,c", *(f"{number},{row},1,2" for number, row in enumerate(rows))]
+    (folder / "indexed.csv").write_text("\n".join(indexed))
+    assert predict(folder, tmp_path / "one.csv") == predict(folder, tmp_path / "two.csv", table="indexed.csv") == 0
+    assert (tmp_path / "one.csv").read_text() == (tmp_path / "two.csv").read_text()
+    assert predict(folder, tmp_path / "three.csv", "dataset.drop=[c]") == 2
+    assert "columns that the model was not fitted to are ignored" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "mark"), [("comma", ","), ("semicolon", ";"), ("tab", "\t"), ("bar", "|"), ("blanks", "  ")]
+)
+def test_a_separator_has_a_name(word, mark, said, folder, tmp_path):
+    (folder / "marked.csv").write_text((folder / "new.csv").read_text().replace(",", mark))
+    assert predict(folder, tmp_path / "one.csv") == 0
+    assert predict(folder, tmp_path / "two.csv", f"dataset.separator={word}", table="marked.csv") == 0
+    assert (tmp_path / "one.csv").read_text() == (tmp_path / "two.csv").read_text()
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
+def test_predictions_are_packed_by_the_ending_of_their_file(ending, said, folder, tmp_path):
+    assert predict(folder, tmp_path / "out.csv") == predict(folder, tmp_path / f"out.csv.{ending}") == 0
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out.csv"), pd.read_csv(tmp_path / f"out.csv.{ending}"))
+    assert (tmp_path / f"out.csv.{ending}").read_bytes()[:2] in (b"\x1f\x8b", b"BZ", b"\xfd7")
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out.parquet", "out.pdf", "out.tsv", "out.xlsx.gz"])
+def test_predictions_are_not_written_as_csv_under_another_ending(name, said, folder, tmp_path, capsys):
+    assert predict(folder, tmp_path / name) == 2
+    assert "predictions are written as csv; end the name in .csv or .csv.gz" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_parts_of_a_file_give_what_the_whole_gives(said, folder, tmp_path, monkeypatch):
     assert predict(folder, tmp_path / "whole.csv") == 0
     monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 6)
@@ -110,6 +144,7 @@ def test_without_an_output_the_table_goes_to_standard_output(said, folder, capsy
         ("a,b\n1,2\n3,4\n4,red\n", "wrong.csv holds text in 1 cell (row 3 of 'b': 'red'): cells are read as in"),
         ("a,b\n1,2\n3,\n", "no value (NaN) in 1 cell (row 2 of 'b'): the model was not trained to fill gaps in"),
         ("a,b\n", "holds no rows below its header"),
+        ("a,a,b\n1,1,2\n", "wrong.csv has 2 columns named 'a': give each its own name"),
         ("a,b\n1,2\n3,4,5,6\n", "is no table with a header row"),
     ],
 )

@@ -56,6 +56,16 @@ BROKEN = {
         "X += 1.0\n        F = self.features(X)\n",
         "it changes the array of rows",
     ),
+    "returns_nothing": (
+        "    return Fitted(",
+        "    Fitted(",
+        "fit returned NoneType; it returns an object with predict",
+    ),
+}
+ESTIMATORS = {
+    "LinearRegression()": "has neither predict(X, return_std=True) nor predict_quantiles(X, q)",
+    "BayesianRidge": "build returned the class BayesianRidge; it returns an estimator",
+    "None": "build returned NoneType; it returns an estimator",
 }
 
 
@@ -80,6 +90,18 @@ def test_a_broken_method_fails_and_the_reason_is_named(name, tmp_path, capsys):
     assert door.command("check-method", name, f"--plugin={plugin(tmp_path, name, old, new)}") == 1
     (line, *_) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILED")]
     assert reason in line
+
+
+@pytest.mark.parametrize("built", ESTIMATORS)
+def test_what_is_no_estimator_with_uncertainty_is_named(built, tmp_path, capsys):
+    path, name = tmp_path / "own.py", f"own_{[*ESTIMATORS].index(built)}"
+    path.write_text(
+        "from dgpbench.plugins import from_sklearn\n"
+        "from sklearn.linear_model import BayesianRidge, LinearRegression\n"
+        f"METHOD = from_sklearn({name!r}, lambda settings, seed: {built})\n"
+    )
+    assert door.command("check-method", name, f"--plugin={path}") == 1
+    assert ESTIMATORS[built] in capsys.readouterr().out
 
 
 @pytest.mark.full

@@ -347,6 +347,12 @@ def test_ranks_are_drawn_for_complete_tables_only(filled):
     assert set(render.figures(item_of("lindinger2020_table1", filled, *SPLITS), lacking)) == {"score_bars"}
 
 
+def test_a_figure_of_one_split_says_so_and_shows_no_certain_differences(filled):
+    made = render.figures(item_of("lindinger2020_table1", filled, *SPLITS, "split=1"), collect(filled))
+    assert set(made) == {"score_bars", "ranks_tll"}
+    assert all("split=1" in figure.get_suptitle() for figure in made.values())
+
+
 @pytest.mark.parametrize(("column", "value"), [("method", "star"), ("split", 1)])
 def test_a_method_or_split_that_is_missing_everywhere_is_missing(column, value, filled):
     frame = collect(filled)

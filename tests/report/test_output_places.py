@@ -29,6 +29,16 @@ def written(capsys) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["table.pdf", "table.xlsx", "table.png"])
+def test_a_table_is_not_written_as_markdown_under_another_ending(name, tmp_path, capsys):
+    (tmp_path / "results").mkdir()
+    assert door.command(*TABLE, "--output", name) == 2
+    assert f"--output {name} ends in none of .md, .tex, .csv, .html" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
+    assert door.command(*TABLE, "--output", name, "--format", "csv") == 0
+    assert (tmp_path / name).read_text().startswith("metric,dataset,")
+
+
 def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(tmp_path, capsys):
     expected = written(capsys)
     (tmp_path / "paper").mkdir()
@@ -96,7 +106,8 @@ def test_a_place_that_cannot_be_is_answered_with_the_flag_that_chooses_another(c
     (tmp_path / "afile").write_text("")
     write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
     timings(tmp_path / "results" / "bench" / "steps.csv")
-    assert door.command(*command, "--output", "afile/x.png") == 2
+    ending = "md" if command[0] in ("table", "compare") else "png"
+    assert door.command(*command, "--output", f"afile/x.{ending}") == 2
     error = capsys.readouterr().err
     assert "File exists: " in error
     assert "choose another place with --output" in error

@@ -106,6 +106,13 @@ def test_bootstrap_interval_is_that_of_the_binomial_and_depends_on_the_pair_alon
     assert statistics.probability_of_improvement(again, "a", "b") == (share, low, high)
 
 
+def test_one_split_of_a_data_set_bounds_no_probability():
+    one = pd.concat([by_split([1.0, 1.0], [2.0, 2.0], "several"), by_split([1.0], [2.0], "one")])
+    share, low, high = statistics.probability_of_improvement(one, "a", "b")
+    assert share == 1.0
+    assert np.isnan([low, high]).all()
+
+
 def test_means_over_splits_are_the_blocks_of_tests_across_data_sets():
     table = pd.concat([by_split([1.0, 3.0], [5.0, 5.0], "x"), by_split([2.0, 2.0], [1.0, 1.0], "y")])
     assert statistics.by_dataset(table).to_dict("list") == {"a": [2.0, 2.0], "b": [5.0, 1.0]}

@@ -70,7 +70,13 @@ def _title(item: Item, done: pd.DataFrame) -> str:
     state = f"{len(done)} of {total} runs" if len(done) < total else f"{total} run{'s' * (total != 1)}"
     if done.empty:
         state = "timings of bench steps"
-    return f"{item.title}\n{item.protocol}, budget {item.budget}, {state}"
+    return f"{item.title}\n{_whose(item, state)}"
+
+
+def _whose(item: Item, *state: str) -> str:
+    """Which runs are drawn."""
+    chosen = [text for text in item.narrowed if not text.startswith(("budget=", "protocol="))]
+    return ", ".join([item.protocol, f"budget {item.budget}", *state, *chosen])
 
 
 def num_runs(item: Item) -> int:
@@ -93,7 +99,7 @@ def _cells_of(sweep: Sweep) -> list[tuple[str, ...]]:
 def _rank_title(item: Item, key: str) -> str:
     what, _, metric = key.partition("_")
     words = {"ranks": "critical differences of mean ranks", "improvement": "best mean rank against the others"}[what]
-    return f"{item.title}\n{words}, {metric}, {item.protocol}, budget {item.budget}"
+    return f"{item.title}\n{words}, {metric}, {_whose(item)}"
 
 
 def losses(item: Item, done: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -146,9 +152,9 @@ def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, Panel]:
 def _rank_panels(paired: pd.DataFrame) -> dict[str, Panel]:
     if paired.shape[1] < 2:
         return {}
-    shown = improvement_frame(statistics.improvements(paired, statistics.best_against_rest(paired)))
-    height = 1.2 + 0.2 * len(shown)
-    panels = {"improvement": Panel("", ranking.improvement, shown, (5.5, height))}
+    shown, panels = improvement_frame(statistics.improvements(paired, statistics.best_against_rest(paired))), {}
+    if shown["low"].notna().all():
+        panels = {"improvement": Panel("", ranking.improvement, shown, (5.5, 1.2 + 0.2 * len(shown)))}
     across = statistics.by_dataset(paired)
     if across.shape[0] >= 2 and across.shape[1] >= 3:
         test = statistics.friedman(across)
