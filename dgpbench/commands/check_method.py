@@ -11,12 +11,11 @@ def check_method(options: Namespace) -> int:
     """Print each demand and whether it is met; exit code 1 where one is not."""
     given = [f"method={options.name}", "budget=smoke", *options.overrides]
     parse_known(given)
-    failed = 0
+    failed, said = 0, None
     for name, problem in check(resolve_overrides(given)):
         failed += problem is not None
-        print(
-            f"{'ok    ' if problem is None else 'FAILED'}  {name}{'' if problem is None else f': {problem}'}",
-            flush=True,
-        )
+        why = "" if problem is None else ": as above" if problem == said else f": {problem}"
+        print(f"{'ok    ' if problem is None else 'FAILED'}  {name}{why}", flush=True)
+        said = problem or said
     print(f"{options.name} {'keeps the contract' if not failed else f'fails {failed} of its demands'}")
     return 1 if failed else 0
