@@ -16,6 +16,7 @@ from dgpbench.training.log import TrainingLog
 from dgpbench.training.mcem import Schedule
 from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerConstants
 
+KERNEL = ".prior.layers[0].kernel.lengthscales"
 SEEDS = Seeds(initial=1, holdout=2, batches=3, samples=4, prediction=5)
 
 
@@ -196,6 +197,31 @@ def test_the_same_seeds_give_the_same_numbers():
         for _ in range(2)
     ]
     assert np.array_equal(*means)
+
+
+def after_two_steps(*settings: str) -> dict[str, np.ndarray]:
+    """The parameters after two steps of Adam, each so short that the gradients are those at the start."""
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    few = ("training.max_iterations=2", "training.learning_rate=1e-7", "method.num_layers=1", "method.num_inducing=5")
+    return door.fit(X, np.sin(X[:, 0]), "method=sghmc", *few, "prediction.num_samples=2", *settings).parameters
+
+
+def test_the_final_decay_shortens_the_steps_of_all_but_the_likelihood_variance():
+    usual = after_two_steps()
+    ended = after_two_steps("training.final_decay=0.1", "training.final_decay_start=0.5")
+    start = after_two_steps("training.final_decay=1e-9", "training.final_decay_start=0")
+    moved = {name: (ended[name] - start[name]) / (usual[name] - start[name]) for name in (KERNEL, ".prior.layers[0].Z")}
+    for shares in moved.values():  # a whole step and a tenth of one, of two
+        np.testing.assert_allclose(shares, 0.55, rtol=0.03)
+    (noise,) = (name for name in usual if name.endswith("likelihood.variance"))
+    assert ended[noise] == usual[noise]
+
+
+def test_adam_beside_the_sampler_remembers_as_long_as_beta_2_says():
+    """Its first step is the same, whatever beta_2 is; its second is not."""
+    usual, forgetful = after_two_steps(), after_two_steps("training.beta_2=0.5")
+    assert np.any(usual[KERNEL] != forgetful[KERNEL])
+    np.testing.assert_allclose(usual[KERNEL], forgetful[KERNEL], rtol=1e-5)
 
 
 @pytest.mark.parametrize("num_layers", [1, 2, 3])

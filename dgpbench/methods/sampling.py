@@ -97,7 +97,7 @@ def build_chain(
         Sampler(start, N, pick(SamplerConstants, method)),
         MovingWindow(training.steps(training.window), start[0]),
         prior.trainable_variables,
-        adam(training),
+        adam(training, likelihood=prior.likelihood),
         (rows.X, rows.Y[:, 0]),
         Minibatches(N, training.batch_size, seeds.batches),
         base_seed(seeds.samples),

@@ -38,16 +38,15 @@ def adam(
     parts = []
     if slow and share != 1.0:
         parts.append((_adam(training, share), slow))
-    if likelihood is not None and isinstance(training, AdamSettings) and training.final_decay != 1.0:
+    if likelihood is not None and training.final_decay != 1.0:
         assert isinstance(likelihood.variance, gpflow.Parameter)
         parts.append((_adam(replace(training, final_decay=1.0)), [likelihood.variance.unconstrained_variable]))
     return AdamInParts(_adam(training), parts) if parts else _adam(training)
 
 
 def _adam(training: AdamSettings | SamplerSettings, share: float = 1.0):
-    beta_2 = 0.999 if isinstance(training, SamplerSettings) else training.beta_2
     return tf_keras.optimizers.legacy.Adam(
-        decayed(share * training.learning_rate, training), beta_2=beta_2, epsilon=1e-8
+        decayed(share * training.learning_rate, training), beta_2=training.beta_2, epsilon=1e-8
     )
 
 
@@ -99,7 +98,7 @@ def decayed(start: float, training: AdamSettings | SamplerSettings):
     staircase = tf_keras.optimizers.schedules.ExponentialDecay(
         start, training.decay_steps, training.decay_rate, staircase=True
     )
-    if isinstance(training, SamplerSettings) or training.final_decay == 1.0:
+    if training.final_decay == 1.0:
         return staircase
     assert training.max_iterations is not None, "for_rows comes first"
     return FinalDecay(staircase, training.final_decay, round(training.final_decay_start * training.max_iterations))

@@ -11,6 +11,7 @@ import tensorflow as tf
 from dgpbench.errors import Diverged
 from dgpbench.system import interrupts
 from dgpbench.training.log import RECORD_EVERY, TrainingLog
+from dgpbench.training.loops import create_slots
 from dgpbench.training.minibatches import Minibatches
 from dgpbench.training.sghmc import MovingWindow, Sampler
 
@@ -72,7 +73,7 @@ class Chain:
         self.variables, self.optimiser = list(variables), optimiser
         self.X, self.y = (tf.constant(values) for values in data)
         self.batches, self.seed = batches, seed
-        optimiser._create_all_weights(self.variables)
+        create_slots(optimiser, self.variables)
         self._compiled: dict[tuple[bool, bool], Callable] = {}
 
     def advance(

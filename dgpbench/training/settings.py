@@ -26,17 +26,10 @@ class LbfgsSettings:
         return self
 
 
-@dataclass(frozen=True)
-class AdamSettings:
-    """Adam with staircase decay, lr * rate^floor(i / steps), on minibatches; at the end times ``final_decay``."""
+@dataclass(frozen=True, kw_only=True)
+class StepSettings:
+    """The steps of Adam, with staircase decay, lr * rate^floor(i / steps), at the end times ``final_decay``."""
 
-    optimiser: str
-    max_iterations: int | None = setting("iterations of training; null where epochs say it", low=1)
-    epochs: int | None = setting("passes over the training rows, where max_iterations is null", low=1)
-    batch_size: int = setting("B, rows of a minibatch; all rows where there are fewer", low=1)
-    num_samples: int | None = setting(
-        "R, paths of each row in training; null: as many as bring a minibatch to batch_size paths", low=1
-    )
     learning_rate: float = setting("Adam's learning rate at the start", above=0)
     decay_rate: float = setting("factor of the learning rate at each decay", above=0, high=1)
     decay_steps: int = setting("iterations between two decays of the learning rate", low=1)
@@ -49,6 +42,19 @@ class AdamSettings:
         above=0,
         below=1,
         default=0.999,
+    )
+
+
+@dataclass(frozen=True)
+class AdamSettings(StepSettings):
+    """Adam on minibatches."""
+
+    optimiser: str
+    max_iterations: int | None = setting("iterations of training; null where epochs say it", low=1)
+    epochs: int | None = setting("passes over the training rows, where max_iterations is null", low=1)
+    batch_size: int = setting("B, rows of a minibatch; all rows where there are fewer", low=1)
+    num_samples: int | None = setting(
+        "R, paths of each row in training; null: as many as bring a minibatch to batch_size paths", low=1
     )
     early_stopping: bool = setting("hold rows out and stop when their score keeps falling")
     early_stopping_start: float = setting("first share of max_iterations that never stops", low=0, high=1)
@@ -94,15 +100,12 @@ class NaturalGradientSettings(AdamSettings):
 
 
 @dataclass(frozen=True)
-class SamplerSettings:
+class SamplerSettings(StepSettings):
     """SGHMC steps, each with one Adam step of kernel, likelihood and Z."""
 
     optimiser: str
     max_iterations: int = setting("iterations of training", low=1)
     batch_size: int = setting("B, rows of a minibatch; all rows where there are fewer", low=1)
-    learning_rate: float = setting("Adam's learning rate at the start", above=0)
-    decay_rate: float = setting("factor of the learning rate at each decay", above=0, high=1)
-    decay_steps: int = setting("iterations between two decays of the learning rate", low=1)
     burn_in: float = setting("share of max_iterations in which the sampler adapts", above=0, high=1)
     window: float = setting(
         "last samples that Monte Carlo EM draws from, as a share of max_iterations", above=0, high=1
