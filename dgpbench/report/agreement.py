@@ -62,9 +62,10 @@ class Comparison:
             names = [f"{_place(each)} ({each.verdict})" for each in missed.itertuples(index=False)]
             return f"The misses are {', '.join(names)}."
         digits = {block.metric: block.digits for block in self.item.blocks}[row.metric]
+        errors = "standard errors on equal splits" if row.paired else "combined standard errors"
         return (
             f"The largest miss is {_place(row)}: {row.metric} {cell_text(row, digits)}, "
-            f"published {row.published_text}, {abs(row.in_errors):.1f} combined standard errors apart ({row.verdict})."
+            f"published {row.published_text}, {abs(row.in_errors):.1f} {errors} apart ({row.verdict})."
         )
 
 
@@ -77,12 +78,19 @@ class Share:
     """How many of the judged cells of one metric agree, and what the others are; ``left_out`` could not be judged.
 
     :param others: verdict -> number of cells, of every verdict of its rule that is no agreement
+    :param paired: whether cells are judged by differences on equal splits
     """
 
     metric: str
     agreeing: int
     others: Mapping[str, int]
     left_out: int
+    paired: bool = False
+
+    @property
+    def what(self) -> str:
+        """What the agreeing cells are."""
+        return "within two standard errors on equal splits" if self.paired else judgement(self.metric).counts
 
     @property
     def judged(self) -> int:
@@ -93,10 +101,9 @@ class Share:
     def text(self) -> str:
         """'tll: 60 of 64 judged cells (94 %) within two combined standard errors, 3 better, 1 worse; 0 left out'."""
         share = f" ({100 * self.agreeing / self.judged:.0f} %)" if self.judged else ""
-        what = judgement(self.metric).counts
         others = ", ".join(f"{number} {verdict}" for verdict, number in self.others.items())
         return (
-            f"{self.metric}: {self.agreeing} of {self.judged} judged cells{share} {what}, {others}; "
+            f"{self.metric}: {self.agreeing} of {self.judged} judged cells{share} {self.what}, {others}; "
             f"{self.left_out} left out"
         )
 
@@ -105,4 +112,5 @@ def _share(metric: str, part: pd.DataFrame) -> Share:
     rule, counts = judgement(metric), part["verdict"].value_counts()
     others = {verdict: int(counts.get(verdict, 0)) for verdict in rule.others}
     agreeing = int(counts.get(rule.agreeing, 0))
-    return Share(metric, agreeing, others, len(part) - agreeing - sum(others.values()))
+    left_out = len(part) - agreeing - sum(others.values())
+    return Share(metric, agreeing, others, left_out, paired=bool(part["paired"].any()))

@@ -18,6 +18,7 @@ from dgpbench.config import groups
 from dgpbench.config.canonical import canonical
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, Item, Sweep, load
+from dgpbench.experiments.plan import CONFLICT
 from dgpbench.experiments.wanted import wanted as wanted_runs
 from dgpbench.plugins.method import is_of_this_code
 from dgpbench.predictions import metrics
@@ -30,8 +31,12 @@ NONE = "none"  # what a cell says whose runs are done and have no such score: qu
 
 
 def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
-    """The runs of an item, done or not, each with the name of its ``series``."""
-    parts = [frame[_matches(item, sweep, frame)] for sweep in item.sweeps]
+    """The runs of an item, done or not, each with the name of its ``series``.
+
+    Where runs of a cell were made with other settings than the rest, those that are not of the item's settings now have
+    the status ``conflict``: a mean over two settings would be of neither.
+    """
+    parts = [_in_agreement(item, sweep, frame[_matches(item, sweep, frame)]) for sweep in item.sweeps]
     named = [
         part.assign(series=[sweep.name_of(method) for method in part["method"]])
         for sweep, part in zip(item.sweeps, parts, strict=True)
@@ -64,6 +69,21 @@ def _matches(item: Item, sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
         so = _set_so(settings, changed[position], config[position])
         mask[position] = so and is_of_this_code(config[position]["method"])
     return mask
+
+
+def _in_agreement(item: Item, sweep: Sweep, runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of a sweep, those in conflict marked; settings are looked up only where runs differ in theirs."""
+    swept = [key for key in sweep.settings() if key != "init_from"]
+    first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    differ = False
+    for row in runs[["dataset", "method", "num_layers", "config"]].itertuples(index=False):
+        axes = (row.dataset, row.method, row.num_layers, *(canonical(setting_in(row.config, key)) for key in swept))
+        common = {key: value for key, value in row.config.items() if key not in ("split", "seed", "init_from")}
+        differ |= first.setdefault(axes, common) != common
+    if not differ or not all(groups.exists("method", name) for name in sweep.values["method"]):
+        return runs
+    hashes = {each.run.config_hash for each in wanted_runs(item, sweep)}
+    return runs.assign(status=runs["status"].where(runs["config_hash"].isin(hashes), CONFLICT))
 
 
 def _directory(row: pd.Series) -> Path:

@@ -12,7 +12,8 @@ from dgpbench.report.cells import select, value_of
 from dgpbench.report.collect import collect
 from dgpbench.report.rendering import document, grid_text
 from dgpbench.report.tables import about, cell_text
-from dgpbench.report.verdicts import judgement
+from dgpbench.report.verdicts import PAIRED, judgement
+from dgpbench.runs.summary import decimals
 
 KEYS = ["metric", "dataset", "method", "num_layers"]
 
@@ -49,18 +50,24 @@ def _each_split(item: Item, frame: pd.DataFrame) -> pd.DataFrame | None:
 def with_published(cells: pd.DataFrame, item: str, splits: pd.DataFrame | None) -> pd.DataFrame:
     """The cells that the paper has, with its number, its standard error and the difference between the two.
 
-    In standard errors, of the two means combined; or of the mean difference on equal splits, where those are known.
+    ``in_errors`` is the difference of the means in combined standard errors. Where the paper's numbers of all splits of
+    a cell are known (``paired``), difference and ``in_errors`` are those of the mean difference on equal splits.
     """
     both = published.beside(cells, item).dropna(subset="published").reset_index(drop=True)
     complete = both["count"] == both["wanted"]
     both["difference"] = (both["mean"] - both["published"]).where(complete)
     both["in_errors"] = both["difference"] / np.hypot(both["stderr"], both["published_stderr"])
     if splits is None:
-        return both
+        return both.assign(paired=False)
     pairs = splits.assign(difference=splits["value"] - splits["published"]).groupby(KEYS)["difference"]
-    paired = both[KEYS].join(pairs.agg(["mean", "sem", "count"]), on=KEYS)
-    in_errors = (paired["mean"] / paired["sem"]).fillna(0.0)
-    return both.assign(in_errors=both["in_errors"].mask(paired["count"] == both["wanted"], in_errors))
+    found = both[KEYS].join(pairs.agg(["mean", "sem", "count"]), on=KEYS)
+    whole = found["count"] == both["wanted"]
+    in_errors = (found["mean"] / found["sem"]).mask((found["mean"] == 0) & (found["sem"] == 0), 0.0)
+    return both.assign(
+        paired=whole,
+        difference=both["difference"].mask(whole, found["mean"]),
+        in_errors=both["in_errors"].mask(whole, in_errors),
+    )
 
 
 def judge(cells: pd.DataFrame) -> pd.DataFrame:
@@ -107,11 +114,12 @@ def split_grid(rows: pd.DataFrame) -> pd.DataFrame:
     lines = {}
     for dataset, part in rows.groupby("dataset", sort=False):
         difference = part["value"] - part["published"]
-        error = f" ± {difference.sem():.3f}" if len(part) > 1 else ""
+        digits = decimals(10 * difference.sem() if len(part) > 1 else difference.mean(), 3)  # two of the error's
+        error = f" ± {difference.sem():.{digits}f}" if len(part) > 1 else ""
         together = f"{part['value'].corr(part['published']):.2f}" if len(part) > 2 else ""
         lines[dataset] = {
             "splits": len(part),
-            "ours - published": f"{difference.mean():+.3f}{error}",
+            "ours - published": f"{difference.mean():+.{digits}f}{error}",
             "correlation": together,
         }
     return pd.DataFrame.from_dict(lines, orient="index")
@@ -127,11 +135,8 @@ def _notes(made: Comparison) -> list[str]:
     elif any(entry.spread_kind == "deviation" for entry in published.of_item(made.item.name).values()):
         kinds = "Published spreads: standard deviations s over n splits, so the standard error is s / sqrt(n)"
     notes.append(f"{kinds}; one printed as zero counts as half a unit of the last digit.")
-    if made.splits is not None:
-        notes.append(
-            "Split by split: mean difference ± its standard error, by which such cells are judged, and the correlation "
-            "over splits."
-        )
+    if made.cells["paired"].any():
+        notes.append(PAIRED)
     if made.item.budget != "paper":
         notes.append(f"Ours is budget={made.item.budget}; the published runs are of budget=paper.")
     return [*notes, *made.records]

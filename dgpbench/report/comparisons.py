@@ -55,7 +55,7 @@ def _wilcoxon_grid(metric: str, paired: pd.DataFrame) -> Grid:
 
 
 def _improvement_grid(metric: str, paired: pd.DataFrame) -> Grid:
-    table = statistics.improvements(paired, statistics.best_against_rest(paired))
+    table = statistics.improvements(paired, statistics.best_against_rest(statistics.by_dataset(paired)))
     rows = [
         (name(row.method_a), name(row.method_b), *(number(value, 2) for value in (row.probability, row.low, row.high)))
         for row in table.itertuples(index=False)

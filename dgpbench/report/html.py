@@ -134,7 +134,7 @@ def _section(
     runs = frame[frame["key"].isin(cells.select(item, frame)["key"])]
     if not (runs["status"] == "done").any():
         return None
-    section = sections.item_section(item, given, runs)
+    section = sections.item_section(item, given, frame)  # marks may look at runs of another task
     item = replace(item, results_dir=str(results_dir))
     try:
         made = render.figures(item, runs)

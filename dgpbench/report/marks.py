@@ -49,17 +49,19 @@ def complete(cells: pd.DataFrame) -> pd.DataFrame:
 def marks(name: str, cells: pd.DataFrame, loss: Callable[[float], float], other: pd.DataFrame | None = None) -> Marks:
     """The marks that a rule gives to the cells of one block.
 
+    A single split has no standard error, and whatever is compared with NaN is neither as good nor better.
+
     :param loss: turns a mean so that less is better
     :param other: the same cells of the rule's other task
     """
     if not name:
         return {}
-    scored = cells.assign(loss=[loss(value) for value in cells["mean"]], stderr=cells["stderr"].fillna(0.0))
+    scored = cells.assign(loss=[loss(value) for value in cells["mean"]])
     if RULES[name].other_task is None:
         return RULES[name].function(scored)
     if other is None or other.empty:
         return {}
-    compared = other.assign(loss=[loss(value) for value in other["mean"]], stderr=other["stderr"].fillna(0.0))
+    compared = other.assign(loss=[loss(value) for value in other["mean"]])
     return RULES[name].function(scored, compared)
 
 

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dgpbench.runs.summary import decimals
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -118,7 +120,8 @@ def _means(item: str) -> Iterator[Published]:
     assert found is not None
     for (metric, dataset, method), rows in found.groupby(["metric", "dataset", "method"], sort=False):
         values = rows["published"]
-        texts = (f"{values.mean():.4f}", f"{values.sem():.4f}", "stderr")
+        digits = decimals(values.sem(), 4)
+        texts = (f"{values.mean():.{digits}f}", f"{values.sem():.{digits}f}", "stderr")
         yield Published(paper, table, "classic", metric, dataset, method, 1, *texts, len(values))
 
 

@@ -17,6 +17,7 @@ from dgpbench.errors import Refused
 from dgpbench.seeds import seed_for
 
 RESAMPLES = 2000
+ENUMERATED = 12  # differences of which all 2^n signs are tried
 BLOCK = ("dataset", "split")
 
 
@@ -171,12 +172,15 @@ def wilcoxon_holm(losses: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
 
 
 def _signed_rank(differences: np.ndarray) -> float:
-    from scipy.stats import wilcoxon
+    from scipy.stats import PermutationMethod, wilcoxon
 
     if not differences.any():  # the test is undefined where nothing differs, and then nothing differs
         return 1.0
-    exact = len(differences) <= 50 and not (differences == 0).any()
-    return float(wilcoxon(differences, method="exact" if exact else "approx").pvalue)
+    sizes = np.abs(differences[differences != 0])
+    if len(set(sizes)) == len(differences):
+        return float(wilcoxon(differences, method="exact" if len(sizes) <= 50 else "approx").pvalue)
+    few = len(sizes) <= ENUMERATED  # with ties, the exact distribution is that of all signs
+    return float(wilcoxon(differences, method=PermutationMethod(n_resamples=2**ENUMERATED) if few else "approx").pvalue)
 
 
 def probability_of_improvement(
@@ -203,7 +207,10 @@ def probability_of_improvement(
 
 
 def best_against_rest(losses: pd.DataFrame) -> list[tuple[str, str]]:
-    """The method of best mean rank with each of the others, in the order of their ranks."""
+    """The method of best mean rank with each of the others, in the order of their ranks.
+
+    :param losses: as ``by_dataset`` gives them, for the ranks that tables and diagrams show
+    """
     first, *others = mean_ranks(losses).sort_values(kind="stable").index
     return [(first, other) for other in others]
 

@@ -11,8 +11,9 @@ import pandas as pd
 
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, Item, column_name, load
+from dgpbench.experiments.plan import CONFLICT
 from dgpbench.predictions.metrics import METRICS
-from dgpbench.report.cells import NONE, done_elsewhere, has_none, incomplete_text
+from dgpbench.report.cells import NONE, done_elsewhere, has_none, incomplete_text, select
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect
 from dgpbench.report.marks import RULES, Marks, key_of, marks
@@ -102,6 +103,9 @@ def about(item: Item, found: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
         notes.append(f"{missing} of {len(found)} cells are incomplete: they show done/wanted splits, and no mean.")
     if missing and (elsewhere := done_elsewhere(item, frame)):
         notes.append(f"{elsewhere[0].upper()}{elsewhere[1:]}.")
+    if missing and (others := int((select(item, frame)["status"] == CONFLICT).sum())):
+        were = "runs were" if others > 1 else "run was"
+        notes.append(f"{others} {were} made with other settings, and no mean counts them.")
     if none:
         notes.append(f"'{NONE}': runs are done, and their predictions have no such score, or are older than it.")
     if failed := int(found.drop_duplicates(["dataset", "method", "num_layers"])["failed"].sum()):  # not of each metric

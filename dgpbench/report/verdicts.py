@@ -7,6 +7,7 @@ cannot be judged (incomplete, or without a standard error on either side) get a 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from dgpbench.report.cells import incomplete_text
@@ -21,6 +22,11 @@ MARKS = {WITHIN: "≈", BETTER: "▲", WORSE: "▼", SAME: "≈", UNDECIDED: "~"
 MARKS |= {SIMILAR: "≈", FASTER: "▲", SLOWER: "▼"}
 BOUND = 2.0  # combined standard errors
 FACTOR = 1.5  # of seconds, after the machine's own factor is taken out
+FEWEST = 3  # cells, below which their median ratio says nothing of each
+PAIRED = (
+    "Where the paper's authors gave a number for each split, a cell is judged by the mean difference on equal splits "
+    "and its standard error."
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ def _by_standard_errors(row) -> str:
     if abs(row.in_errors) <= BOUND:
         return WITHIN
     loss = loss_of(row.metric)
-    return BETTER if loss(row.mean) < loss(row.published) else WORSE
+    return BETTER if loss(row.published + row.difference) < loss(row.published) else WORSE
 
 
 def _obstacle(row, spread_needed: bool = True) -> str | None:
@@ -85,10 +91,11 @@ def _by_winner(row, even: float) -> str:
 def by_ratio(cells: pd.DataFrame) -> list[str]:
     """Seconds relative to the published ones, less the factor between the two machines: the median ratio."""
     complete = cells["count"] == cells["wanted"]
-    ratio = (cells["mean"] / cells["published"]).where(complete)
-    relative = ratio / ratio.median()
+    ratio = np.log(cells["mean"] / cells["published"]).where(complete)
+    relative = np.exp(ratio - ratio.median())
+    few = "too few cells" if complete.sum() < FEWEST else None
     return [
-        _obstacle(row, spread_needed=False) or _by_ratio(value)
+        _obstacle(row, spread_needed=False) or few or _by_ratio(value)
         for row, value in zip(cells.itertuples(index=False), relative, strict=True)
     ]
 
@@ -130,7 +137,8 @@ _OWN = {
         (FASTER, SLOWER),
         "of similar relative cost",
         "seconds_per_step: the machines differ, so the median ratio ours/published is divided out; "
-        f"similar within a factor of {FACTOR:g}, else slower or faster than the others.",
+        f"similar within a factor of {FACTOR:g}, else slower or faster than the others. Of fewer than {FEWEST} cells "
+        "none is judged.",
     ),
 }
 

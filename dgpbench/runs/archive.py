@@ -6,6 +6,7 @@
 Of a run that has both, the raw record counts. Where two contradict each other, that is said by naming both.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,7 @@ from dgpbench.runs.identity import Identity
 from dgpbench.runs.lines import Line, Pair
 
 FOLDER = "records"
+SAME = 1e-9  # nats: how near a comparison is to the scores of the runs that it is of
 
 
 class Contradiction(Refused):
@@ -256,5 +258,10 @@ def agreeing(old: Line | None, new: Line) -> Line:
 
 
 def _is_current(pair: Pair, line: Line, runs: Mapping[str, Line]) -> bool:
-    """Whether a comparison is of the records that there are."""
-    return [runs[key].record["config_hash"] for key in pair if key in runs] == line.record["hashes"]
+    """Whether a comparison is of the records that there are, and not of runs that were made again since."""
+    both = [runs[key].record for key in pair if key in runs]
+    if [record["config_hash"] for record in both] != line.record["hashes"]:
+        return False
+    first, second = (record["scores"].get("tll", math.nan) for record in both)
+    difference = line.record.get("tll_difference")
+    return difference is None or not abs(first - second - difference) > SAME

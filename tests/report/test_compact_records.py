@@ -588,6 +588,26 @@ def test_a_direct_comparison_leads_to_both_of_its_runs(fresh, capsys):
     assert {"method=star", "method=mf", "method=sghmc"} <= set(said.split())
 
 
+def test_a_comparison_of_a_run_that_was_made_again_counts_no_more(fresh):
+    """The settings of the new run are the same, its scores are not."""
+    from dgpbench.experiments.items import load
+    from dgpbench.report.cells import cells
+    from dgpbench.report.collect import collect
+
+    name = ("lindinger2020_table2", [*GIVEN, f"results_dir={fresh}"])
+    before = cells(load(*name), collect(fresh))
+    assert before["count"].sum() > 0
+    for path in fresh.glob("records/*.jsonl"):
+        found = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in found:
+            if line["kind"] == "run" and line["identity"]["method"] == "star" and "tll" in line["scores"]:
+                line["scores"]["tll"] += 1e-6
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in found))
+    after = cells(load(*name), collect(fresh))
+    assert after["count"].sum() == 0
+    assert after["unknown"].sum() > 0
+
+
 def test_a_run_that_is_repeated_has_the_same_bits(made, fresh, monkeypatch, capsys):
     door.without_training(monkeypatch)
     own = next(iter(sorted(made.rglob("record.json")))).parent

@@ -93,6 +93,38 @@ def test_equal_splits_are_judged_by_their_differences(results):
     assert row.verdict == "better"
 
 
+def of_mc_dropout(results, dataset: str, moved) -> None:
+    """Runs whose RMSE is moved from the published one of its split."""
+    theirs = published.by_split("gal2016_classic").query(f"metric == 'rmse' and dataset == '{dataset}'")
+    for split, value in theirs.set_index("split")["published"].items():
+        who = {"task": "classic", "dataset": dataset, "method": "mc_dropout", "num_layers": 1, "split": int(split)}
+        write_toy(results, {"tll": -2.5, "rmse": value + moved(int(split))}, **who)
+
+
+def test_on_equal_splits_the_verdict_is_that_of_the_differences(results):
+    """An RMSE 0.01 and 0.02 above theirs on the two splits where theirs is lowest: both are below their mean of all."""
+    of_mc_dropout(results, "energy", lambda split: 0.01 + 0.01 * (split % 2))
+    theirs = published.by_split("gal2016_classic").query("metric == 'rmse' and dataset == 'energy'").set_index("split")
+    even, odd = (theirs["published"][theirs.index % 2 == rest].idxmin() for rest in (0, 1))
+    words = ["dataset=energy", f"split={even},{odd}", f"results_dir={results}"]
+    made = comparison("gal2016_classic", words)
+    (row,) = made.cells[made.cells["metric"] == "rmse"].itertuples()
+    assert row.mean < row.published
+    assert (row.verdict, row.difference, row.in_errors) == ("worse", pytest.approx(0.015), pytest.approx(3.0))
+    assert "standard errors on equal splits" in made.sentence
+    assert "by the mean difference on equal splits" in render(made, "md")
+    one = comparison("gal2016_classic", [words[0], f"split={even}", words[2]]).cells
+    assert one["in_errors"].isna().all()
+    assert set(one["verdict"]) == {"one split"}
+
+
+def test_a_difference_that_no_printed_digit_shows_has_its_direction(results):
+    of_mc_dropout(results, "naval", lambda split: -2e-5 - 1e-6 * (split % 2))
+    cells = comparison("gal2016_classic", ["dataset=naval", f"results_dir={results}"]).cells
+    (row,) = cells[cells["metric"] == "rmse"].itertuples()
+    assert (row.verdict, row.difference) == ("better", pytest.approx(-2.05e-5))
+
+
 @pytest.mark.parametrize("item", SCORED)
 @pytest.mark.parametrize(("shift", "agree"), [(0.0, 1.0), (6.0, 0.0)])
 def test_the_published_values_agree_with_themselves_and_not_when_shifted(results, item, shift, agree):
@@ -162,6 +194,12 @@ def test_seconds_are_compared_after_the_machines_factor():
     published_seconds = [0.02, 0.04, 0.3]
     cells = pd.DataFrame({"mean": [0.002, 0.004, 0.09], "published": published_seconds, "count": 1, "wanted": 1})
     assert judgement("seconds_per_step").function(cells) == ["similar", "similar", "slower"]
+    assert judgement("seconds_per_step").function(cells[:2]) == ["too few cells"] * 2
+
+
+def test_a_ratio_of_seconds_counts_alike_in_both_directions():
+    cells = pd.DataFrame({"mean": [1.0, 1.2, 3.2, 4.0], "published": 1.0, "count": 1, "wanted": 1})
+    assert judgement("seconds_per_step").function(cells) == ["faster", "faster", "slower", "slower"]
 
 
 def test_elbos_are_compared_by_standard_errors(results):

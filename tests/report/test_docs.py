@@ -74,8 +74,8 @@ def made(tmp_path_factory) -> Path:
         write_toy(results, status="timeout", split=7, **energy)
         for split in range(10):  # star has the larger density on 12 of 20 rows
             for method, density in {"star": np.repeat([1.0, -1.0], [12, 8]), "mf": np.zeros(20)}.items():
-                points = toy_points(density, seed=split)
-                write_toy(results, task="extrapolation", method=method, split=split, points=points, **COST)
+                points, scores = toy_points(density, seed=split), {"tll": float(np.mean(density))}
+                write_toy(results, scores, task="extrapolation", method=method, split=split, points=points, **COST)
         for budget, values in {"paper": (-2.50, -2.60, -0.80), "laptop": (-2.45, -2.61, -0.90)}.items():
             for tll, dataset, split in zip(values, ("boston", "boston", "energy"), (10, 11, 10), strict=True):
                 study(results, tll, budget, split, dataset=dataset)
@@ -184,6 +184,24 @@ def test_ranks_of_our_own_table_are_of_the_largest_block_that_is_complete(tmp_pa
     ranks = {name: row["mean rank"] for name, row in rows(f"|{tll}").items()}
     assert ranks == {"ngboost": "1.7", "sgp L1": "2.3", "star L3": "2.0"}
     assert "Mean ranks are over energy, concrete and yacht, among" in tll
+
+
+def test_a_cell_whose_runs_all_failed_says_so(tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        for split in range(10):
+            who = {"dataset": "boston", "budget": "laptop", "split": split}
+            write_toy(tmp_path / "results", status="diverged", method="gpr", num_layers=1, **who)
+            write_toy(tmp_path / "results", {"tll": -2.5, "crps": 1.0}, method="sgp", num_layers=1, **who, **COST)
+            write_toy(tmp_path / "results", {"tll": -2.4, "crps": 1.0}, method="mf", num_layers=2, **who, **COST)
+    assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
+    shutil.rmtree(tmp_path / "results" / "runs")
+    write_pages(tmp_path)
+    assert door.command("docs", str(tmp_path)) == 0
+    text = part(tmp_path, "dgpbench_uci")
+    assert rows(f"|{text.split('):' + chr(10) * 2 + '|')[1]}")["gpr L1"]["boston"] == "0/10"
+    assert "gpr L1" not in text[text.index("Not run: ") :].splitlines()[0]
+    assert "Mean ranks" not in text  # of one data set
 
 
 def test_a_page_does_not_depend_on_the_plug_ins_that_are_loaded(own, monkeypatch):

@@ -23,7 +23,7 @@ from dgpbench.experiments import items
 from dgpbench.plugins.loading import GROUP
 from dgpbench.report import calibration_study, cells, covariances, step_times
 from dgpbench.report.collect import collect
-from dgpbench.report.figures import layouts, render
+from dgpbench.report.figures import layouts, render, sources
 from dgpbench.report.figures.panels import Panel, page
 from dgpbench.report.figures.style import COLOURS, house_style, label, look
 
@@ -345,6 +345,37 @@ def test_ranks_are_drawn_for_complete_tables_only(filled):
     assert set(whole) == {"score_bars", "ranks_tll", "improvement_tll"}
     lacking = frame.drop(frame.index[(frame["method"] == "star") & (frame["split"] == 1)][0])
     assert set(render.figures(item_of("lindinger2020_table1", filled, *SPLITS), lacking)) == {"score_bars"}
+
+
+def test_the_curves_of_calibration_are_of_complete_cells(filled):
+    frame = collect(filled)
+    item = item_of("lindinger2020_table1", filled, *SPLITS, "dataset=boston")
+    lacking = frame[~((frame["method"] == "star") & (frame["num_layers"] == 3) & (frame["split"] == 1))]
+    for given, wanted in ((frame, True), (lacking, False)):
+        (panel,) = layouts.reliability_curves(item, render.done_runs(item, given))
+        assert (("star", 3) in set(zip(panel.frame["method"], panel.frame["num_layers"], strict=True))) == wanted
+        assert ("star", 2) in set(zip(panel.frame["method"], panel.frame["num_layers"], strict=True))
+
+
+def test_a_curve_of_timings_is_of_one_session_and_one_machine(tmp_path):
+    """mf was timed twice at M = 128; star at two sizes here and at one more on another machine."""
+    head = "code,method,data,M,L,tau,B,R,precision,threads,ms_per_step,cpu\n"
+    row = "dgpbench,{},protein,{},3,5,512,5,float64,1,{},{}\n"
+    first = [
+        ("mf", 128, 10.0, "here"),
+        ("star", 64, 5.0, "here"),
+        ("star", 128, 20.0, "here"),
+        ("star", 256, 900.0, "there"),
+    ]
+    for name, found in {"a": first, "b": [("mf", 128, 30.0, "here"), ("mf", 256, 90.0, "here")]}.items():
+        (tmp_path / f"{name}.csv").write_text(head + "".join(row.format(*each) for each in found))
+    rows = sources.timings(pd.DataFrame(), tmp_path, ["mf", "star"])
+    assert sorted(rows[["method", "M", "ms_per_step"]].itertuples(index=False, name=None)) == [
+        ("mf", 128, 30.0),
+        ("mf", 256, 90.0),
+        ("star", 64, 5.0),
+        ("star", 128, 20.0),
+    ]
 
 
 def test_a_figure_of_one_split_says_so_and_shows_no_certain_differences(filled):

@@ -114,6 +114,18 @@ def test_a_complete_table_has_statistics(toy, results, tmp_path):
     assert found["Probability of improvement, rmse"][1][2:] == ["1.00", "", ""]  # one split bounds nothing
 
 
+def test_marks_that_look_at_another_task_are_on_the_page_too(toy, results, tmp_path):
+    """Table S3's bold is for what is as good as sgp in interpolation as well."""
+    for task in ("extrapolation", "interpolation"):
+        for method, num_layers in (("sgp", 1), ("star", 3)):
+            for split in range(10):
+                toy({"tll": -2.5 + split / 100}, task=task, method=method, num_layers=num_layers, split=split)
+    page = write_report(results, tmp_path / "report.html").read_text()
+    section = page[page.index('<section id="lindinger2020_tables3') :]
+    section = section[: section.index("</section>")]
+    assert re.search(r'class="number bold[^"]*"[^>]*>(<[^>]*>)*-2\.4[56]', section)
+
+
 def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp_path, monkeypatch):
     """With a plug-in, which joins an item: the workers have to know it too."""
     guest = tmp_path / "in_sections.py"

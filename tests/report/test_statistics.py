@@ -1,11 +1,13 @@
 """Statistics against values computed by hand or printed in the papers."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from dgpbench.errors import Refused
-from dgpbench.report import statistics
+from dgpbench.report import comparisons, statistics
 
 
 def losses(values, methods="abc") -> pd.DataFrame:
@@ -116,6 +118,26 @@ def test_one_split_of_a_data_set_bounds_no_probability():
 def test_means_over_splits_are_the_blocks_of_tests_across_data_sets():
     table = pd.concat([by_split([1.0, 3.0], [5.0, 5.0], "x"), by_split([2.0, 2.0], [1.0, 1.0], "y")])
     assert statistics.by_dataset(table).to_dict("list") == {"a": [2.0, 2.0], "b": [5.0, 1.0]}
+
+
+def test_the_best_method_is_that_of_the_tables_ranks():
+    """a has the better mean on both data sets, and loses five of six splits."""
+    table = pd.concat([by_split([1.0, 2.1, 2.1], [9.0, 2.0, 2.0], name) for name in "xy"])
+    assert statistics.best_against_rest(statistics.by_dataset(table)) == [("a", "b")]
+    grids = comparisons._rank_grid("tll", table), comparisons._improvement_grid("tll", table)
+    assert [grid.rows[0][0].text for grid in grids] == ["a", "a"]
+
+
+@pytest.mark.parametrize(
+    "differences", [[0, -1, -2, -3, -4, -5], [1, -1, -2, -2, -3, -4, -5], [-1, 2, -1, 2, -1, -2, 2], [0, 0, 2, -2, 3]]
+)
+def test_p_values_with_ties_are_those_of_all_signs(differences):
+    """Ranks of the sizes of what is not zero, tied ones at their mean; every choice of signs is as likely."""
+    found = statistics.wilcoxon_holm(by_split(differences, [0.0] * len(differences)))["p_value"].item()
+    given = np.array([value for value in differences if value])
+    ranks = pd.Series(np.abs(given)).rank().to_numpy()
+    sums = np.array([ranks @ np.array(signs) for signs in product((-1, 1), repeat=len(given))])
+    assert found == pytest.approx(np.mean(np.abs(sums) >= abs(ranks @ np.sign(given)) - 1e-9))
 
 
 def runs() -> pd.DataFrame:

@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+import toys
 from toys import of_tables5, spread_over, toy_points, toy_trace, write_toy
 
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import load
+from dgpbench.experiments.plan import plan_of
 from dgpbench.report.cells import cells
 from dgpbench.report.collect import collect
 from dgpbench.report.tables import render, table
@@ -129,6 +131,26 @@ def test_other_runs_never_share_a_cell(results, other):
     assert found["mean"] == pytest.approx(-2.5)
 
 
+def test_a_run_made_with_other_settings_is_in_no_mean(results, monkeypatch):
+    """What an edited file of conf/ leaves behind; the others have the settings of today."""
+    wanted = {each.run.split: each.run for each in plan_of(load(TABLE1, ["dataset=boston", "method=sgp"]))}
+    edited = {3: {"learning_rate": 0.5}}
+    monkeypatch.setattr(
+        toys,
+        "_config",
+        lambda who, _: (
+            wanted[who["split"]].config
+            | {"training": wanted[who["split"]].config["training"] | edited.get(who["split"], {})}
+        ),
+    )
+    fill(results, -2.5, 0.1, method="sgp", num_layers=1)
+    found = cell(results, "dataset=boston", "method=sgp")
+    assert (found["count"], found["failed"], found["wanted"]) == (9, 0, 10)
+    made = text(results, TABLE1, "dataset=boston", "method=sgp")
+    assert "9/10" in made
+    assert "- 1 run was made with other settings, and no mean counts them." in made
+
+
 def test_an_extra_setting_selects_its_own_runs(results):
     fill(results, -2.5, 0.1, splits=2)
     fill(results, -1.0, 0.1, splits=2, overrides={"training.learning_rate": 0.1})
@@ -149,6 +171,12 @@ def test_a_single_split_has_no_standard_error(results):
     given = ("dataset=boston", "method=star", "method.num_layers=3", "split=0")
     assert np.isnan(cell(results, *given)["stderr"])
     assert " -2.50 |" in text(results, TABLE1, *given)
+
+
+def test_one_split_is_neither_as_good_as_another_nor_better(results):
+    write_toy(results, {"tll": -2.5}, method="sgp", num_layers=1)
+    write_toy(results, {"tll": -2.4})
+    assert "**" not in text(results, TABLE1, "dataset=boston", "method=sgp,star", "split=0")
 
 
 def test_best_mean_marks_the_lowest_nlpp_of_a_complete_row(results):

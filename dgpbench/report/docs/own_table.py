@@ -47,8 +47,8 @@ def text(name: str, frame: pd.DataFrame) -> str:
 
 def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> str:
     names = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
-    done = set(runs[runs["status"] == "done"][cells.KEYS].itertuples(index=False, name=None))
-    tried = [(row.dataset, row.method, row.num_layers) in done for row in part.itertuples(index=False)]
+    ended = set(runs[cells.KEYS].itertuples(index=False, name=None))
+    tried = [(row.dataset, row.method, row.num_layers) in ended for row in part.itertuples(index=False)]
     shown = part.assign(
         name=names,
         text=[_cell(row, digits) if one else "" for row, one in zip(part.itertuples(index=False), tried, strict=True)],
@@ -73,7 +73,7 @@ def _cell(row, digits: int) -> str:
 
 
 def _ranks(metric: str, part: pd.DataFrame, datasets: list[str]) -> tuple[pd.Series, list[str]]:
-    """Mean ranks and the data sets that they are over; empty for fewer than two methods.
+    """Mean ranks and the data sets that they are over; empty for fewer than two methods or data sets.
 
     They are of the largest block of methods by data sets, ``BLOCKS`` of these or more, in which every cell is complete.
     """
@@ -82,9 +82,11 @@ def _ranks(metric: str, part: pd.DataFrame, datasets: list[str]) -> tuple[pd.Ser
         index="dataset", columns="name", values="loss"
     )
     some = [name for name in datasets if name in losses.index]
-    sizes = range(len(some), min(BLOCKS, len(some)) - 1, -1)
+    sizes = range(len(some), max(2, min(BLOCKS, len(some))) - 1, -1)
     blocks = [losses.loc[list(chosen)].dropna(axis=1) for size in sizes for chosen in combinations(some, size)]
-    largest = max(blocks, key=lambda block: block.size, default=losses)  # the first of equals: of most data sets
+    largest = max(
+        blocks, key=lambda block: block.size, default=losses.iloc[:0, :0]
+    )  # the first of equals: of most data sets
     ranks = statistics.mean_ranks(largest) if largest.shape[1] > 1 else pd.Series(dtype=float)
     return ranks, list(largest.index)
 

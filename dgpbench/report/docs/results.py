@@ -14,7 +14,7 @@ from dgpbench.report.docs import words
 from dgpbench.report.published import Published
 from dgpbench.report.rendering import grid_text
 from dgpbench.report.tables import numbers_of, unit_of
-from dgpbench.report.verdicts import MARKS, judgement
+from dgpbench.report.verdicts import MARKS, PAIRED, judgement
 from dgpbench.runs import store
 
 NOTHING = "No run of this item has been made yet."
@@ -62,7 +62,7 @@ def overview(frame: pd.DataFrame) -> str:
 
 def _line(made: Comparison, runs: pd.DataFrame) -> tuple[str, ...]:
     shares = [share for share in made.shares() if share.judged]
-    agreeing = "; ".join(f"{share.agreeing} of {share.judged} {judgement(share.metric).counts}" for share in shares)
+    agreeing = "; ".join(f"{share.agreeing} of {share.judged} {share.what}" for share in shares)
     others = "; ".join(", ".join(f"{number} {verdict}" for verdict, number in share.others.items()) for share in shares)
     failed = int(runs["status"].isin(store.FAILED).sum())
     number = f"{len(runs):,}" + (f" ({failed} failed)" if failed else "")
@@ -147,6 +147,7 @@ def _notes(made: Comparison) -> list[str]:
         f"Verdicts: {', '.join(f'{MARKS[word]} {word}' for word in verdicts)}; without a mark a cell is not judged.",
         *(rule.sentence for rule in rules),
     ]
+    notes += [PAIRED] if made.cells["paired"].any() else []
     if unknown := int(made.cells["unknown"].sum()):
         notes.append(f"{words.counted(unknown, 'value')} could not be had from the compact records.")
     return notes + ([made.item.note] if made.item.note else [])

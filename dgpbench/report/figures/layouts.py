@@ -166,10 +166,14 @@ def reliability(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 @layout
 def reliability_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """Reliability diagram of each data set, all splits together; compact records are enough."""
+    """Reliability diagram of each data set, all splits together, of complete cells; compact records are enough."""
+    wanted = cells.wanted(item).set_index(cells.KEYS)["wanted"]
+    whole = runs.groupby(cells.KEYS)["split"].transform("size") >= pd.Series(
+        [wanted[key] for key in runs[cells.KEYS].itertuples(index=False, name=None)], index=runs.index, dtype=int
+    )
     frames = (
         (name, numbers.reliability_of_runs(rows.assign(method=rows["series"])))
-        for name, rows in sources.per_dataset(runs)
+        for name, rows in sources.per_dataset(runs[whole])
     )
     return [Panel(name, calibration.reliability_diagram, frame, SQUARE) for name, frame in frames if len(frame)]
 

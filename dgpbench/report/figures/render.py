@@ -152,7 +152,8 @@ def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, Panel]:
 def _rank_panels(paired: pd.DataFrame) -> dict[str, Panel]:
     if paired.shape[1] < 2:
         return {}
-    shown, panels = improvement_frame(statistics.improvements(paired, statistics.best_against_rest(paired))), {}
+    pairs = statistics.best_against_rest(statistics.by_dataset(paired))
+    shown, panels = improvement_frame(statistics.improvements(paired, pairs)), {}
     if shown["low"].notna().all():
         panels = {"improvement": Panel("", ranking.improvement, shown, (5.5, 1.2 + 0.2 * len(shown)))}
     across = statistics.by_dataset(paired)

@@ -84,8 +84,8 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
     """
     if len(runs):
         return pd.DataFrame([_timing(run) for _, run in runs.iterrows()])
-    found = [_ours(pd.read_csv(path), methods) for path in sorted(folder.glob("*.csv"))]
-    found = [rows for rows in found if len(rows)]
+    tables = [_ours(pd.read_csv(path), methods) for path in sorted(folder.glob("*.csv"))]
+    found = [_longest(tables, method) for method in methods if any(method in set(rows["method"]) for rows in tables)]
     if not found:
         names = ",".join(methods)
         raise NoRuns(
@@ -93,9 +93,14 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
             f"`dgpbench bench steps methods={names} M=64,128,256 --output {folder / 'steps.csv'}` makes some"
         )
     rows = pd.concat(found, ignore_index=True)
-    for key in ALIKE:
+    for key in [key for key in (*ALIKE, "cpu") if key in rows]:
         rows = rows[rows[key] == rows[key].mode().iloc[0]]
     return rows
+
+
+def _longest(tables: Sequence[pd.DataFrame], method: str) -> pd.DataFrame:
+    """The timings of a method in the table that has most: a curve is of one session, as machines differ by the hour."""
+    return max((rows[rows["method"] == method] for rows in tables), key=len)
 
 
 def _ours(bench: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
