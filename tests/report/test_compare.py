@@ -200,6 +200,8 @@ def test_seconds_are_compared_after_the_machines_factor():
 def test_a_ratio_of_seconds_counts_alike_in_both_directions():
     cells = pd.DataFrame({"mean": [1.0, 1.2, 3.2, 4.0], "published": 1.0, "count": 1, "wanted": 1})
     assert judgement("seconds_per_step").function(cells) == ["faster", "faster", "slower", "slower"]
+    one = cells.assign(mean=[1.0, 1.1, 1.0, 900.0])
+    assert judgement("seconds_per_step").function(one) == ["similar", "similar", "similar", "slower"]
 
 
 def test_elbos_are_compared_by_standard_errors(results):
