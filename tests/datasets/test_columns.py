@@ -222,13 +222,13 @@ def test_a_file_in_parts_is_the_file_and_a_refusal_counts_its_rows_from_the_begi
     encoder = ColumnEncoder.fit(frame, Schema.of(frame, categorical="auto"))
     for name, write in (("t.csv.gz", frame.to_csv), ("t.parquet", frame.to_parquet)):
         write(tmp_path / name, index=False)
-        read = list(parts(tmp_path / name, settings, 3))
+        read = list(parts(tmp_path / name, settings, ["a", "b"], 3))
         assert [len(part) for part in read] == [3, 3, 1]
         X = np.concatenate([encoder.transform(part) for part in read])
         np.testing.assert_array_equal(X, encoder.transform(frame))
     frame.astype({"a": object}).replace({"a": {4 / 3: "old"}}).to_csv(tmp_path / "bad.csv", index=False)
     with pytest.raises(Refused, match=r"row 5 of 'a': 'old'"):
-        [encoder.transform(part) for part in parts(tmp_path / "bad.csv", settings, 3)]
+        [encoder.transform(part) for part in parts(tmp_path / "bad.csv", settings, ["a", "b"], 3)]
 
 
 def test_a_schema_can_be_had_of_a_frame_alone() -> None:

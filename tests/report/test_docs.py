@@ -1,6 +1,7 @@
 """README.md and docs/: their generated parts say what the compact records say, and nothing else is touched."""
 
 import hashlib
+import re
 import shutil
 from pathlib import Path
 
@@ -200,7 +201,7 @@ def test_a_cell_whose_runs_all_failed_says_so(tmp_path):
     assert door.command("docs", str(tmp_path)) == 0
     text = part(tmp_path, "dgpbench_uci")
     assert rows(f"|{text.split('):' + chr(10) * 2 + '|')[1]}")["gpr L1"]["boston"] == "0/10"
-    assert "gpr L1" not in text[text.index("Not run: ") :].splitlines()[0]
+    assert "gpr L1" not in re.split(r": |, |\.", text[text.index("Not run: ") :].splitlines()[0])
     assert "Mean ranks" not in text  # of one data set
 
 
