@@ -68,13 +68,14 @@ def test_training_does_not_find_the_rounding_errors_of_the_bound():
     """Without noise, variances that are 1e-5 too small would send the likelihood variance to its floor."""
     X = np.random.default_rng(0).uniform(-2, 2, size=(150, 2))
     y = np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2
+    few = ("budget=laptop", "training.max_iterations=400")  # later both jump now and then: the noise is at its floor
     double, mixed = (
-        door.fit(X, y - y.mean(), "method=sgp", "method.num_layers=1", "budget=laptop", f"precision={precision}")
+        door.fit(X, y - y.mean(), "method=sgp", "method.num_layers=1", *few, f"precision={precision}")
         for precision in ("float64", "mixed")
     )
-    assert 0.9 < mixed.trace[-1].elbo / double.trace[-1].elbo < 1.02  # where it ends depends on the order of sums
+    assert abs(mixed.trace[-1].elbo - double.trace[-1].elbo) < 0.02 * double.trace[-1].elbo
     noise = [fit.parameters[".prior.likelihood.variance"] for fit in (mixed, double)]
-    np.testing.assert_allclose(*noise, rtol=0.5)
+    np.testing.assert_allclose(*noise, rtol=0.1)
 
 
 @pytest.mark.parametrize("method", TAKE_IT)
