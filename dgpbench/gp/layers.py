@@ -37,7 +37,7 @@ class GPLayer(gpflow.Module):
     :param jitter: added to the diagonal of k(Z, Z)
     :param output_noise: s2_l at the start (trainable), the noise that h^l = f^l + eps adds to the layer's outputs and
         not to its inducing outputs (Bui et al. 2016), or None for a layer without it
-    :param columns: the type of k(Z, h) and A, M numbers for every row and path; GPflow's default float by default
+    :param columns: the type in which A, M numbers for every row and path, is kept; GPflow's default float by default
     """
 
     def __init__(
