@@ -175,8 +175,9 @@ def test_starting_from_a_run_that_was_trained_on_other_rows_is_refused(other, tm
     ended = door.run(tmp_path / "mf", *mf, other)
     capsys.readouterr()
     words = [*mf, f'init_from="{ended.directory}"', f"results_dir={tmp_path}/fc", *door.QUIET]
-    assert door.command("run", *words) == 2
-    assert "was trained on the rows of" in capsys.readouterr().err
+    for command in ("validate", "run"):
+        assert door.command(command, *words) == 2
+        assert "was trained on the rows of" in capsys.readouterr().err
     assert not list(tmp_path.joinpath("fc").rglob(store.RECORD))
 
 

@@ -75,6 +75,8 @@ def _outlook(run: Run, table: "Table | None") -> list[str]:
     sizes = declared(run) if table is None else _read(run, table)
     if run.init_from is not None:
         start.parameters(run.init_from, run.limits.results_dir)
+        if table is not None:
+            start.identity(run.init_from, run.limits.results_dir, run.split, run.config["task"], table.digest_xy)
     return [
         f"{sizes.words}; {sizes.num_rows:,} train and {sizes.num_test_rows:,} test",
         *sizes.columns,
