@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dgpbench.experiments.items import Item, column_name
 from dgpbench.experiments.wanted import Wanted, wanted
+from dgpbench.plugins.method import differing
 from dgpbench.runs import archive, store
 from dgpbench.runs.resolve import Run
 from dgpbench.system.progress import in_words
@@ -20,15 +21,19 @@ if TYPE_CHECKING:
 
 DONE, BROKEN, MISSING, CONFLICT, BLOCKED = "done", "failed", "missing", "conflict", "blocked"
 STATES = (DONE, BROKEN, MISSING, CONFLICT, BLOCKED)
-NEVER_DONE = {BROKEN: "failed", CONFLICT: "was made with other settings", BLOCKED: "cannot be carried out either"}
+NEVER_DONE = {
+    BROKEN: "failed",
+    CONFLICT: "was made with other settings or code",
+    BLOCKED: "cannot be carried out either",
+}
 
 
 @dataclass(frozen=True)
 class Planned:
     """One run of an item.
 
-    :param state: ``done``, ``failed``, ``missing``, ``conflict``: a record made with other settings is in its place,
-        or ``blocked``: it is missing, and the run that it starts from is not done and will not be
+    :param state: ``done``, ``failed``, ``missing``, ``conflict``: a record made with other settings or code is in its
+        place, or ``blocked``: it is missing, and the run that it starts from is not done and will not be
     :param seconds: total seconds of its record, where there is one
     :param why: of a run that is blocked or in conflict, one sentence
     """
@@ -95,14 +100,15 @@ def _state(run: Run) -> tuple[str, float | None, str]:
     if line is None:
         return MISSING, None, ""
     record = line.record
-    seconds = record["seconds"].get("total")
-    if record["status"] in store.FAILED:
+    seconds, is_this = record["seconds"].get("total"), record["config_hash"] == run.config_hash
+    if record["status"] in store.FAILED and is_this:
         return BROKEN, seconds, ""
     if record["status"] != "done":
         return MISSING, None, ""
-    if record["config_hash"] == run.config_hash:
+    if is_this:
         return DONE, seconds, ""
-    why = f"{line.source} holds a record made with other settings; move it away, or choose another results_dir="
+    what = differing(record["config"])
+    why = f"{line.source} holds a record made with {what}; move it away, or choose another results_dir="
     return CONFLICT, seconds, why
 
 

@@ -2,26 +2,29 @@
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from dgpbench.datasets.scaling import Found, Regression
 from dgpbench.errors import Diverged, Refused
-from dgpbench.methods.contract import Seeds
+from dgpbench.methods.contract import Seeds, restore_function
 from dgpbench.models.training import with_fewer_inducing_points
 from dgpbench.predictions import metrics, points
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.predictions.predictive import Quantiles
 from dgpbench.runs import fitting
 from dgpbench.runs.resolve import Run
+from dgpbench.seeds import seed_for
 from dgpbench.system import tf_session
 from dgpbench.training.log import TrainingLog
 
-SEEDS = Seeds(initial=11, holdout=12, batches=13, samples=14, prediction=15)
+SEEDS = Seeds(**{each.name: seed_for(each.name, check="method") for each in fields(Seeds)})
 NEW_ROWS = 17
 WORST_RMSE = 1.5  # in standard units; the mean of the training targets alone has 1
+WIDEST = 20.0  # 90 % interval, in standard units; that of the training targets themselves is 3.3
+KEPT = (0, NEW_ROWS // 2, NEW_ROWS - 1)  # rows that stay where all others change
 SAME = 1e-6  # relative: the order of sums may change where other rows stand beside
 
 
@@ -42,7 +45,7 @@ class Trial:
     def __init__(self, run: Run):
         tf_session.start(run.limits.num_threads, run.precision)
         self.run = run
-        self._fitted: dict[tuple[int, int], Any] = {}
+        self._fits: dict[tuple[int, int], fitting.Fit] = {}
 
     def table(self, rows: int, features: int) -> Regression:
         """A smooth function of the features with a little noise, standardised."""
@@ -53,11 +56,20 @@ class Trial:
 
     def fit(self, rows: int, features: int, *, anew: bool = False) -> Any:
         """A predictor."""
-        if anew or (rows, features) not in self._fitted:
+        if anew or (rows, features) not in self._fits:
             train = self.table(rows, features)
             run = with_fewer_inducing_points(self.run, train)
-            self._fitted[rows, features] = fitting.fit(run, train, SEEDS, TrainingLog()).predictor
-        return self._fitted[rows, features]
+            self._fits[rows, features] = fitting.fit(run, train, SEEDS, TrainingLog())
+        return self._fits[rows, features].predictor
+
+    def restored(self, rows: int, features: int) -> Any | None:
+        """The predictor made again from its parameters; None where the method cannot."""
+        predictor = self.fit(rows, features)
+        try:
+            restore = restore_function(self.run.card.family)
+        except Refused:
+            return None
+        return restore(self._fits[rows, features].settings, predictor.parameters())
 
     def new(self, features: int) -> np.ndarray:
         """Rows to predict."""
@@ -98,13 +110,19 @@ def _shape(found: Found) -> str | None:
 
 def _units(trial: Trial) -> str | None:
     train, predictor = trial.table(60, 4), trial.fit(60, 4)
-    rmse = float(np.sqrt(np.mean((_middle(predictor.predict(train.X, SEEDS.prediction)) - train.Y) ** 2)))
-    if rmse <= WORST_RMSE:
-        return None
-    return (
-        f"at the rows it was trained on it is {rmse:.2g} standard deviations off, and their mean alone is 1: "
-        "predictions are in the standardised units of train.Y"
-    )
+    rows = points.rows_of(predictor.predict(train.X, SEEDS.prediction), train.Y)
+    for name, what in (("mean", "its mean"), ("q50", "its median")):
+        if name in rows and (rmse := float(np.sqrt(np.mean((rows[name] - train.Y) ** 2)))) > WORST_RMSE:
+            return (
+                f"at the rows it was trained on {what} is {rmse:.2g} standard deviations off, and their mean alone is "
+                "1: predictions are in the standardised units of train.Y"
+            )
+    if {"q05", "q95"} <= set(rows) and (width := float(np.median(rows["q95"] - rows["q05"]))) > WIDEST:
+        return (
+            f"at the rows it was trained on its 90 % intervals are {width:.2g} standard deviations wide, and that of "
+            "the targets alone is 3.3: a Gaussian has its variance, in the standardised units of train.Y squared"
+        )
+    return None
 
 
 def _seeds(trial: Trial) -> str | None:
@@ -129,12 +147,26 @@ def _shared_generators() -> tuple[Any, ...]:
 
 def _other_rows(trial: Trial) -> str | None:
     predictor, X = trial.fit(60, 4), trial.new(4)
-    beside = X.copy()
-    beside[1:] = 5.0 - 2.0 * beside[1:]
-    one, other = (_first(predictor.predict(each, SEEDS.prediction)) for each in (X, beside))
-    if _equal(one, other, SAME):
+    found = predictor.predict(X.copy(), SEEDS.prediction)
+    for kept in KEPT:
+        beside = 5.0 - 2.0 * X
+        beside[kept] = X[kept]
+        other = predictor.predict(beside, SEEDS.prediction)
+        if not _equal(_row(found, kept), _row(other, kept), SAME):
+            return "the prediction of a row depends on the other rows that are asked for: test rows reach the method"
+    return None
+
+
+def _restored(trial: Trial) -> str | None:
+    restored = trial.restored(60, 4)
+    if restored is None:
         return None
-    return "the prediction of a row depends on the other rows that are asked for: test rows reach the method"
+    found, again = (each.predict(trial.new(4), SEEDS.prediction) for each in (trial.fit(60, 4), restored))
+    return (
+        None
+        if _equal(found, again, SAME)
+        else "restore(settings, parameters()) predicts otherwise than what was fitted"
+    )
 
 
 def _inputs_kept(trial: Trial) -> str | None:
@@ -144,20 +176,13 @@ def _inputs_kept(trial: Trial) -> str | None:
     return None if kept else "it changes the array of rows that it predicts; others use it too"
 
 
-def _middle(found: Found) -> np.ndarray:
-    """Mean, or median where there is no mean, [N, 1]."""
-    if isinstance(found, Quantiles):
-        median = found.quantile(0.5)
-        assert median is not None
-        return median if found.mean is None else found.mean
-    return found.mean if isinstance(found, GaussianMixture) else found.draws.mean(axis=0)
-
-
-def _first(found: Found) -> list[np.ndarray]:
-    """The numbers of the first row."""
+def _row(found: Found, row: int) -> list[np.ndarray]:
+    """The numbers of one row."""
     if isinstance(found, GaussianMixture):
-        return [found.means[:, 0], found.variances[:, 0]]
-    return [found.values[:, 0]] if isinstance(found, Quantiles) else [found.draws[:, 0]]
+        return [found.means[:, row], found.variances[:, row]]
+    if isinstance(found, Quantiles):
+        return [found.values[:, row]] + ([] if found.mean is None else [found.mean[row]])
+    return [found.draws[:, row]]
 
 
 def _equal(a: Any, b: Any, tolerance: float) -> bool:
@@ -174,4 +199,5 @@ CHECKS = (
     Check("equal seeds, equal predictions", _seeds),
     Check("no test row reaches another's prediction", _other_rows),
     Check("the rows it predicts stay as they are", _inputs_kept),
+    Check("what it saves predicts the same", _restored),
 )

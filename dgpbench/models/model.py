@@ -62,7 +62,11 @@ class Model:
             rows = description.scaler.inputs(X[start : start + rows_at_once]).astype(kind)
             found = description.scaler.restore(predictor.predict(rows, description.seed))
             if not isinstance(found, Densities):
-                raise Refused(f"{description.family} predicts {type(found).__name__.lower()}; a model needs densities")
+                name, kind_of = description.settings.method.name, type(found).__name__.lower()
+                raise Refused(
+                    f"method={name} predicts {kind_of}; a model that is saved predicts densities: Gaussian or "
+                    "GaussianMixture"
+                )
             yield found
 
     def __getstate__(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dgpbench.methods.contract import restore_function
 from dgpbench.methods.settings import DeepSettings
 from dgpbench.methods.sparse_settings import SparseSettings
 from dgpbench.models.model import CHOICES, Model
+from dgpbench.plugins.method import packages_of
 from dgpbench.predictions import metrics, points
 from dgpbench.runs import fitting
 from dgpbench.runs.description import Description
@@ -89,7 +90,10 @@ def fit(
         scaler=scaler,
     )
     about = _about(run, described_data(table, encoder, scaler), log, notes)
-    return Model(description, arrays, about | {"num_train": len(rows), "named": named})
+    model = Model(description, arrays, about | {"num_train": len(rows), "named": named})
+    if isinstance(run.training, OwnSettings):
+        model.predict(X[rows[:1]])  # refuses a plug-in that predicts no densities, before anything is saved
+    return model
 
 
 def held_out_scores(run: Run, table: Table, share: float, checkpoints: Checkpoints | None = None) -> HeldOut:
@@ -128,7 +132,7 @@ def _about(run: Run, data: dict[str, Any], log: TrainingLog, notes: list[Any]) -
         "iterations": log.trace[-1].iteration if log.trace else 0,
         "seconds": log.seconds(),
         "notes": notes,
-        "versions": provenance.versions(),
+        "versions": provenance.versions(packages_of(run.method.name)),
         "git": provenance.git_state(),
         "host": provenance.host(run.limits.num_threads),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

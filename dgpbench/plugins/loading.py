@@ -16,7 +16,7 @@ from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import settings_class
 from dgpbench.methods.settings import MethodSettings
-from dgpbench.plugins.method import Method, Settings, Source, location_of, register
+from dgpbench.plugins.method import ENTRY_POINT, Method, Settings, Source, is_loaded, location_of, register
 
 GROUP = "dgpbench.methods"
 FLAG = "--plugin"
@@ -25,8 +25,9 @@ OURS = "dgpbench 0.1.0"  # whatever the version: records of this package's metho
 
 def load(location: str) -> list[str]:
     """Load what a ``Source`` says, or a file; the names of its methods."""
-    prefix = "entry point "
-    return load_entry_point(location.removeprefix(prefix)) if location.startswith(prefix) else load_file(Path(location))
+    if location.startswith(ENTRY_POINT):
+        return load_entry_point(location.removeprefix(ENTRY_POINT))
+    return load_file(Path(location))
 
 
 def loaded() -> list[str]:
@@ -35,7 +36,9 @@ def loaded() -> list[str]:
 
 
 def load_file(path: str | Path) -> list[str]:
-    """Run a Python file and register every ``Method`` that stands in it under a name.
+    """Run a Python file and register every ``Method`` that stands in it under a name, but for imported baselines.
+
+    Modules beside it can be imported, as when Python runs the file.
 
     :raises Refused: where it is not there, fails, or holds none
     """
@@ -48,13 +51,15 @@ def load_file(path: str | Path) -> list[str]:
         raise Refused(f"{FLAG} {path} is no Python file")
     module = module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses and pickles look for it there
+    if (folder := str(path.parent.resolve())) not in sys.path:
+        sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
     except Refused:
         raise
     except (Exception, SystemExit) as problem:
         raise Refused(f"{FLAG} {path} cannot be loaded: {type(problem).__name__}: {problem}") from problem
-    found = [value for value in vars(module).values() if isinstance(value, Method)]
+    found = [value for value in vars(module).values() if isinstance(value, Method) and not _is_offered(value)]
     if not found:
         raise Refused(f"{FLAG} {path} holds no Method, as in METHOD = Method('my_method', fit, MySettings)")
     for method in found:
@@ -72,12 +77,23 @@ def load_entry_point(name: str) -> list[str]:
         raise Refused(f"no installed package offers a method named {name} (entry points of the group {GROUP})")
     try:
         method = point.load()
-    except ImportError as problem:
-        raise Refused(f"method={name}, the entry point {point.value}, cannot be imported: {problem}") from None
+    except Refused:
+        raise
+    except (Exception, SystemExit) as problem:
+        why = f"{type(problem).__name__}: {problem}"
+        raise Refused(f"method={name}, the entry point {point.value}, cannot be imported: {why}") from problem
     if not isinstance(method, Method) or method.name != name:
         raise Refused(f"the entry point {name} = {point.value} is no Method of that name")
-    _add(method, Source(f"entry point {name}", _digest(point)))
+    found = find_spec(point.module)
+    file = Source.of_file(Path(found.origin)) if found and found.origin and Path(found.origin).is_file() else None
+    _add(method, Source(f"{ENTRY_POINT}{name}", _digest(point, file), file.file if file else None))
     return [name]
+
+
+def _is_offered(method: Method) -> bool:
+    """Whether it is the very method that an installed package offers under its name."""
+    point = _points().get(method.name)
+    return point is not None and point.module in sys.modules and point.load() is method
 
 
 def _add(method: Method, source: Source) -> None:
@@ -92,7 +108,8 @@ def _reduced(settings: Settings) -> tuple[Any, ...]:
 
 
 def _again(location: str, values: dict[str, Any]) -> MethodSettings:
-    load(location)
+    if not is_loaded(values["name"]):  # a worker goes on with the code that it began with
+        load(location)
     return settings_class(groups.describe("method", values["name"])["family"])(**values)
 
 
@@ -125,11 +142,9 @@ def _points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def _digest(point: EntryPoint) -> str:
-    """The version of the package that it comes from, and the digest of the file with it."""
+def _digest(point: EntryPoint, file: Source | None) -> str:
+    """The version of the package that it comes from, and the digest of its file, if it has one."""
     if point.dist and point.dist.name == "dgpbench":
         return OURS
-    version, found = f"{point.dist.name} {point.dist.version}" if point.dist else point.value, find_spec(point.module)
-    if found is None or found.origin is None or not Path(found.origin).is_file():
-        return version
-    return f"{version} {Source.of_file(Path(found.origin)).digest}"
+    version = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+    return version if file is None else f"{version} {file.digest}"

@@ -9,6 +9,7 @@ train has standardised X [N, D] and Y [N, 1]; a predictive is a ``Gaussian``, ``
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import MISSING, dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,30 +18,21 @@ from typing import Any
 import numpy as np
 
 from dgpbench.config import groups
+from dgpbench.config.compose import FACTS
 from dgpbench.config.settings import declared
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Refused
 from dgpbench.methods import contract
 from dgpbench.methods.contract import FitSettings, Seeds
 from dgpbench.methods.settings import MethodSettings, Sizes
-from dgpbench.plugins.imported import imported_files
+from dgpbench.plugins.imported import imported_files, imported_packages
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.predictions.predictive import Predictive, Quantiles, Samples
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.settings import TrainingSettings
 
-TAKEN = (
-    "name",
-    "title",
-    "citation",
-    "family",
-    "objective",
-    "single_layer",
-    "optimisers",
-    "precisions",
-    "budgets",
-    "code",
-)
+TAKEN = (*FACTS, "kind", "num_layers", "budgets", "code")
+ENTRY_POINT = "entry point "
 PREDICTIVES = (GaussianMixture, Quantiles, Samples)
 _sources: dict[str, "Source"] = {}
 _packages: dict[str, Mapping[str, str]] = {}
@@ -106,16 +98,24 @@ class Source:
 
     :param location: a file's path, or ``entry point NAME``
     :param digest: of the code
+    :param file: what it is in, where that is known
     """
 
     location: str
     digest: str
+    file: Path | None = field(default=None, compare=False)
+
+    @property
+    def offers(self) -> str | None:
+        """The name of the entry point, if it is one."""
+        return self.location.removeprefix(ENTRY_POINT) if self.location.startswith(ENTRY_POINT) else None
 
     @classmethod
     def of_file(cls, path: Path) -> "Source":
         """A file, known by its bytes and those of the modules that it imports, but for installed ones."""
         files = (path, *imported_files(path))
-        return cls(str(path.resolve()), hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16])
+        digest = hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
+        return cls(str(path.resolve()), digest, path)
 
 
 def register(method: Method, source: Source) -> None:
@@ -126,7 +126,8 @@ def register(method: Method, source: Source) -> None:
     known = _sources.get(method.name)
     if known == source:
         return
-    if known is not None or method.name in groups.names("method"):
+    taken = {*groups.names("method"), *(name for name in groups.offered("method") if name != source.offers)}
+    if known is not None or method.name in taken:
         raise Refused(f"there is a method named {method.name} already; give the plug-in's another name")
     _check_names(method)
     defaults, family = _defaults(method), f"{contract.OUTSIDE}{method.name}"
@@ -153,6 +154,12 @@ def location_of(name: str) -> str:
     return _sources[name].location
 
 
+def packages_of(name: str) -> list[str]:
+    """The packages that the code of a method from outside imports; none for one of this package."""
+    source = _sources.get(name)
+    return [] if source is None or source.file is None else imported_packages(source.file)
+
+
 def is_loaded(name: str) -> bool:
     """Whether a method came from outside and is loaded."""
     return name in _sources
@@ -164,18 +171,35 @@ def is_of_this_code(recorded: Mapping[str, Any]) -> bool:
     return made is None or not is_loaded(name) or made == _sources[name].digest
 
 
+def differing(config: Mapping[str, Any]) -> str:
+    """What differs where a record's configuration is not that of its run: settings, or the code of a plug-in."""
+    return "other settings" if is_of_this_code(config["method"]) else "other code of the method"
+
+
 def _check_names(method: Method) -> None:
     """
     :raises Refused: for a name, a setting or a budget that cannot be asked for on a command line
     """
-    if not re.fullmatch(r"[A-Za-z]\w*", method.name, re.ASCII):
+    if not isinstance(method.name, str) or not re.fullmatch(r"[A-Za-z]\w*", method.name, re.ASCII):
         raise Refused(f"a method cannot be named '{method.name}'; a name is of letters, digits and _, as in my_method")
+    if not isinstance(method.settings, type) or not issubclass(method.settings, Settings):
+        raise Refused(
+            f"{method.name}: its settings are a frozen dataclass derived from Settings, not {method.settings!r}"
+        )
     try:
         known = declared(method.settings)
     except (TypeError, NameError) as problem:
         raise Refused(f"{method.name}: {problem}") from None
-    if taken := [name for name in known if name in TAKEN]:
+    own = [
+        name
+        for each in method.settings.__mro__
+        if each not in Settings.__mro__
+        for name in vars(each).get("__annotations__", ())
+    ]
+    if taken := [name for name in own if name in TAKEN]:
         raise Refused(f"{method.name}: a setting cannot be named {taken[0]}; these names are taken: {', '.join(TAKEN)}")
+    if not all(isinstance(each, Mapping) for each in (method.budgets, *method.budgets.values())):
+        raise Refused(f"{method.name}: budgets are values of settings by budget, as in {{'smoke': {{'steps': 10}}}}")
     for budget, values in method.budgets.items():
         if budget not in groups.names("budget"):
             raise Refused(
@@ -213,12 +237,15 @@ class Adapted:
     """A plug-in's predictor with all that the contract of this package's methods asks for.
 
     :param inner: what the plug-in's ``fit`` returned; its ``diagnostics``, if it has any, are kept in the record
+    :param is_saved: whether its parameters are, which takes a ``restore``
     """
 
-    def __init__(self, name: str, inner: Any):
+    def __init__(self, name: str, inner: Any, *, is_saved: bool):
         if not callable(getattr(inner, "predict", None)):
             raise TypeError(f"{name}: fit returned {type(inner).__name__}; it returns an object with predict(X, seed)")
-        self.name, self.inner = name, inner
+        if is_saved and not callable(getattr(inner, "parameters", None)):
+            raise TypeError(f"{name}: it has restore=, which takes what {type(inner).__name__}.parameters() would give")
+        self.name, self.inner, self.is_saved = name, inner, is_saved
         self.diagnostics: dict[str, Any] = dict(getattr(inner, "diagnostics", None) or {})
 
     def predict(self, X: np.ndarray, seed: int) -> Predictive:
@@ -238,14 +265,26 @@ class Adapted:
         return {}
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """The arrays that ``restore`` takes, if it has any."""
-        given = getattr(self.inner, "parameters", None)
-        return dict(given()) if callable(given) else {}
+        """The arrays that ``restore`` takes, if there is one.
+
+        :raises TypeError: for what cannot be saved as arrays of numbers
+        """
+        if not self.is_saved:
+            return {}
+        given = self.inner.parameters()
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{self.name}: parameters() returned {type(given).__name__}; it returns arrays by name")
+        arrays = {str(name): np.asarray(value) for name, value in given.items()}
+        if bad := [name for name, array in arrays.items() if array.dtype.hasobject]:
+            raise TypeError(f"{self.name}: parameters() holds {bad[0]}, which is no array of numbers or texts")
+        return arrays
 
 
 def _fitted(method: Method) -> Callable[..., Adapted]:
     def fit(train: Regression, settings: FitSettings, seeds: Seeds, log: TrainingLog) -> Adapted:
-        return Adapted(method.name, log.training(lambda: method.fit(train, settings.method, seeds, log)))
+        own = deepcopy(settings.method)  # a list of settings is shared by all runs of a process
+        inner = log.training(lambda: method.fit(train, own, seeds, log))
+        return Adapted(method.name, inner, is_saved=method.restore is not None)
 
     return fit
 
@@ -253,4 +292,4 @@ def _fitted(method: Method) -> Callable[..., Adapted]:
 def _restored(method: Method) -> Callable[..., Adapted] | None:
     if (restore := method.restore) is None:
         return None
-    return lambda settings, arrays: Adapted(method.name, restore(settings.method, arrays))
+    return lambda settings, arrays: Adapted(method.name, restore(deepcopy(settings.method), arrays), is_saved=True)

@@ -12,6 +12,7 @@ from dgpbench.errors import NonFinitePredictions
 from dgpbench.predictions.mixture import GaussianMixture
 
 OUTERMOST = 0.025  # the levels, and one less this, from which coverage of 95 % intervals can be told
+ROUNDING = 1e-6  # of a level, such as 1 - 0.975 or a float32
 
 
 class Predictive(Protocol):
@@ -78,8 +79,9 @@ class Quantiles:
 
     def quantile(self, p: float) -> np.ndarray | None:
         """Between the levels, by a straight line; None outside them, [N, P]."""
-        if not self.levels[0] <= p <= self.levels[-1]:
+        if not self.levels[0] - ROUNDING <= p <= self.levels[-1] + ROUNDING:
             return None
+        p = float(np.clip(p, self.levels[0], self.levels[-1]))
         above = int(np.clip(np.searchsorted(self.levels, p), 1, len(self.levels) - 1))
         low, high = self.levels[above - 1], self.levels[above]
         share = (p - low) / (high - low)
@@ -120,7 +122,7 @@ class Quantiles:
     def columns(self, Y: np.ndarray, levels: dict[str, float]) -> dict[str, np.ndarray]:
         """The columns of ``points.rows_of`` that quantiles give."""
         found = {"mean": self.mean, "crps": self.crps(Y)} | {name: self.quantile(p) for name, p in levels.items()}
-        if self.levels[0] <= OUTERMOST and self.levels[-1] >= 1 - OUTERMOST:
+        if self.levels[0] <= OUTERMOST + ROUNDING and self.levels[-1] >= 1 - OUTERMOST - ROUNDING:
             found["pit"] = self.cdf(Y)
         return {name: column for name, column in found.items() if column is not None}
 

@@ -78,12 +78,16 @@ def _in_agreement(item: Item, sweep: Sweep, runs: pd.DataFrame) -> pd.DataFrame:
     differ = False
     for row in runs[["dataset", "method", "num_layers", "config"]].itertuples(index=False):
         axes = (row.dataset, row.method, row.num_layers, *(canonical(setting_in(row.config, key)) for key in swept))
-        common = {key: value for key, value in row.config.items() if key not in ("split", "seed", "init_from")}
-        differ |= first.setdefault(axes, common) != common
+        differ |= first.setdefault(axes, common(row.config)) != common(row.config)
     if not differ or not all(groups.exists("method", name) for name in sweep.values["method"]):
         return runs
     hashes = {each.run.config_hash for each in wanted_runs(item, sweep)}
     return runs.assign(status=runs["status"].where(runs["config_hash"].isin(hashes), CONFLICT))
+
+
+def common(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What runs of a cell share of their configurations: all but split, seed and the run that they start from."""
+    return {key: value for key, value in config.items() if key not in ("split", "seed", "init_from")}
 
 
 def _directory(row: pd.Series) -> Path:
@@ -172,8 +176,8 @@ def incomplete_text(row) -> str:
 
 
 def has_none(row) -> bool:
-    """Whether runs of a cell are done and none of them has such a score."""
-    return bool(row.done and not row.count and not row.unknown)
+    """Whether all runs of a cell are done and none of them has such a score."""
+    return bool(row.done >= row.wanted and not row.count and not row.unknown)
 
 
 # Values of single runs ------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dgpbench.config.canonical import canonical
+from dgpbench.config.canonical import canonical, digest
 from dgpbench.experiments.items import Item, column_name
 from dgpbench.predictions.metrics import METRICS
 from dgpbench.report import cells, comparisons, published, tables
@@ -41,11 +41,19 @@ class Section:
 
 
 def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
-    """The records, in the order of their identities, each with its ``group``: g1, g2, ..."""
+    """The records, in the order of their identities, each with its ``group``: g1, g2, ...
+
+    Runs of one identity whose values differ, since a default or a plug-in's code has changed between them, are groups
+    of their own, and their ``settings`` say so.
+    """
     frame = frame.sort_values([*GROUP, "split"], kind="stable", ignore_index=True)
     settings = frame["overrides"].map(lambda changed: canonical(changed) if changed else "")
-    keys = pd.Series(list(zip(*(frame[key] for key in GROUP), settings, strict=True)), index=frame.index, dtype=object)
-    return frame.assign(settings=settings, group=[f"g{code + 1}" for code in pd.factorize(keys)[0]])
+    names = pd.Series(list(zip(*(frame[key] for key in GROUP), settings, strict=True)), index=frame.index, dtype=object)
+    values = frame["config"].map(lambda config: digest(canonical(cells.common(config)))[:8])
+    differ = values.groupby(names).transform("nunique") > 1
+    settings = settings.where(~differ, settings + " values " + values).str.strip()
+    groups = pd.factorize(pd.Series(list(zip(names, values, strict=True)), dtype=object))[0]
+    return frame.assign(settings=settings, group=[f"g{code + 1}" for code in groups])
 
 
 # Tables of an item ----------------------------------------------------------------------------------------------------
@@ -138,13 +146,14 @@ def _group_row(group: pd.DataFrame, scored: Sequence[str]) -> tuple[Cell, ...]:
     names = [name(first[key]) for key in ("dataset", "method", "num_layers", "settings")]
     count = Cell(f"{len(done)}/{len(group)}", len(done), (first["group"],), numeric=True)
     seconds = done["seconds_training"].mean() if "seconds_training" in done else np.nan
-    means = (_mean(done[score].dropna(), len(group), first["group"]) for score in scored)  # an older run may lack one
+    whole = len(done) == len(group)  # an older run may lack a score
+    means = (_mean(done[score].dropna(), len(group), first["group"], done=whole) for score in scored)
     return (*names, count, *means, number(seconds, 1))
 
 
-def _mean(values: pd.Series, wanted: int, group: str) -> Cell:
+def _mean(values: pd.Series, wanted: int, group: str, *, done: bool) -> Cell:
     if len(values) < wanted or values.empty:
-        return Cell(f"{len(values)}/{wanted}", "", (group,), numeric=True)
+        return Cell(f"{len(values)}/{wanted}" if len(values) or not done else cells.NONE, "", (group,), numeric=True)
     digits = decimals(values.mean(), 3)
     spread = f" ({values.std() / np.sqrt(len(values)):.{digits}f})" if len(values) > 1 else ""
     return Cell(f"{values.mean():.{digits}f}{spread}", float(values.mean()), (group,), numeric=True)

@@ -10,6 +10,7 @@ from dgpbench.datasets import target_transforms
 from dgpbench.datasets.columns import ColumnEncoder
 from dgpbench.datasets.scaling import Standardiser
 from dgpbench.datasets.table import Table
+from dgpbench.plugins.method import packages_of
 from dgpbench.runs import store
 from dgpbench.runs.problem import Problem
 from dgpbench.runs.resolve import Run
@@ -91,7 +92,7 @@ def compose(
         "data": described_data(problem.table, problem.encoder, problem.scaler)
         | {"n_train": len(problem.split.train), "n_test": len(problem.split.test)},
         "git": provenance.git_state(),
-        "versions": provenance.versions(),
+        "versions": provenance.versions(packages_of(run.method.name)),
         "host": provenance.host(run.limits.num_threads),
         "started": started.isoformat(timespec="seconds"),
         "finished": finished.isoformat(timespec="seconds"),

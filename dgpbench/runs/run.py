@@ -14,6 +14,7 @@ from dgpbench.datasets.scaling import Found, Regression
 from dgpbench.datasets.table import Table
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds
+from dgpbench.plugins.method import differing
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.runs import archive, fitting, on_the_way, start, store, summary
 from dgpbench.runs.description import Description
@@ -149,7 +150,8 @@ def skipped_outcome(run: Run) -> Outcome | None:
         return None
     if line.record["config_hash"] != run.config_hash:
         raise Refused(
-            f"{line.source} holds a record made with other settings, so it is neither re-used nor overwritten; "
+            f"{line.source} holds a record made with {differing(line.record['config'])}, so it is neither re-used nor "
+            "overwritten; "
             "move it away, or choose another results_dir="
         )
     here = line.source == str(run.directory)

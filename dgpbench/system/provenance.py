@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -38,11 +39,15 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return answer.stdout.strip()
 
 
-def versions() -> dict[str, str | None]:
-    """The versions of this package, Python and what the numbers depend on; None for what is not installed."""
+def versions(more: Sequence[str] = ()) -> dict[str, str | None]:
+    """The versions of this package, Python and what the numbers depend on; None for what is not installed.
+
+    :param more: packages that a method from outside imports
+    """
     from dgpbench import __version__
 
-    return {"dgpbench": __version__, "python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
+    packages = (*PACKAGES, *more)
+    return {"dgpbench": __version__, "python": platform.python_version()} | {name: _version(name) for name in packages}
 
 
 def _version(package: str) -> str | None:

@@ -46,6 +46,26 @@ BROKEN = {
         "predictions have shape",
     ),
     "peeks": ("F = self.features(X)\n", "F = self.features((X - X.mean(axis=0)) / X.std(axis=0))\n", "test rows reach"),
+    "looks_back": (
+        "        F = self.features(X)\n",
+        "        F = self.features((X + np.roll(X, 1, axis=0)) / 2 if len(X) == 17 else X)\n",
+        "test rows reach",
+    ),
+    "from_the_first": (
+        "        F = self.features(X)\n",
+        "        F = self.features(X - X[:1] if len(X) == 17 else X)\n",
+        "test rows reach",
+    ),
+    "variance_of_other_units": (
+        "self.noise + (F * ",
+        "1000.0 * self.noise + (F * ",
+        "90 % intervals are 33 standard deviations wide",
+    ),
+    "small_seeds_alone": (
+        "np.random.default_rng(seeds.initial)",
+        "np.random.default_rng(np.random.RandomState(seeds.initial).randint(9))",
+        "Seed must be between 0 and 2**32 - 1",
+    ),
     "needs_two": (
         "def fit(train, settings, seeds, log):\n",
         "def fit(train, settings, seeds, log):\n    train.X[:, 1]\n",
@@ -61,6 +81,26 @@ BROKEN = {
         "    Fitted(",
         "fit returned NoneType; it returns an object with predict",
     ),
+}
+OF_QUANTILES = """
+
+class OfQuantiles(Fitted):
+    def predict(self, X, seed):
+        found, levels = super().predict(X, seed), np.array(LEVELS)
+        values = found.mean[:, 0] + np.sqrt(found.variance[:, 0]) * (levels[:, None] - 0.5)
+        return Quantiles(levels, VALUES, MEAN)
+
+def fit(train, settings, seeds, log):
+    return OfQuantiles(train, settings, np.random.default_rng(seeds.initial))
+
+METHOD = Method("NAME", fit, Ridge)
+"""
+# name -> levels, values and mean, and what is said
+QUANTILES = {
+    "good_quantiles": ("[0.05, 0.5, 0.95]", "values", "None", "keeps the contract"),
+    "without_a_middle": ("[0.9, 0.95]", "values", "None", "keeps the contract"),
+    "levels_in_other_units": ("[0.05, 0.5, 0.95]", "25 + 9 * values", "found.mean", "its median is"),
+    "a_mean_of_all_rows": ("[0.05, 0.5, 0.95]", "values", "found.mean - found.mean.mean()", "test rows reach"),
 }
 ESTIMATORS = {
     "LinearRegression()": "has neither predict(X, return_std=True) nor predict_quantiles(X, q)",
@@ -80,7 +120,7 @@ def plugin(folder, name: str, old: str = "", new: str = ""):
 def test_a_method_that_keeps_the_contract_passes(tmp_path, capsys):
     assert door.command("check-method", "keeps_it", "--plugin", str(plugin(tmp_path, "keeps_it"))) == 0
     said = capsys.readouterr().out
-    assert said.count("ok") == 6
+    assert said.count("ok") == 7
     assert "keeps_it keeps the contract" in said
 
 
@@ -90,6 +130,17 @@ def test_a_broken_method_fails_and_the_reason_is_named(name, tmp_path, capsys):
     assert door.command("check-method", name, f"--plugin={plugin(tmp_path, name, old, new)}") == 1
     (line, *_) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILED")]
     assert reason in line
+
+
+@pytest.mark.parametrize("name", QUANTILES)
+def test_quantiles_keep_the_contract_or_the_reason_is_named(name, tmp_path, capsys):
+    levels, values, mean, said = QUANTILES[name]
+    text = OF_QUANTILES.replace("LEVELS", levels).replace("VALUES", values).replace("MEAN", mean)
+    path = tmp_path / f"{name}.py"
+    good = GOOD.split("METHOD =")[0].replace("Method, ", "Method, Quantiles, ")
+    path.write_text(good + text.replace("NAME", name))
+    assert door.command("check-method", name, f"--plugin={path}") == (0 if "keeps" in said else 1)
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("built", ESTIMATORS)
