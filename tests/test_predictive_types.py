@@ -29,6 +29,16 @@ def test_quantiles_of_a_gaussian_have_its_scores():
     assert scores["pinball"] == pytest.approx(metrics.scores(exact)["pinball"], rel=1e-10)
 
 
+def test_rounding_of_a_level_costs_no_score():
+    for levels in (
+        np.array([0.025, 0.05, 0.5, 0.95, 0.975], np.float32),
+        np.array([1 - 0.975, 0.05, 0.5, 0.95, 0.975]),
+    ):
+        assert "pit" in points.rows_of(quantiles(levels), Y)
+    ends = np.array([0.05 + 1e-8, 0.5, 0.95 - 1e-8])
+    assert {"q05", "q95"} <= set(points.rows_of(quantiles(ends), Y))
+
+
 def test_the_crps_of_quantiles_is_the_integral_of_their_distribution_function():
     levels, values = np.array([0.1, 0.5, 0.6, 0.8]), np.array([0.0, 1.0, 1.0, 3.0])
     x = np.linspace(-3, 6, 900_001)

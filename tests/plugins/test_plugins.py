@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -14,8 +15,10 @@ import numpy as np
 import pytest
 from test_check_method import GOOD, plugin
 
+from dgpbench.methods.contract import settings_class
 from dgpbench.plugins import load_file
 from dgpbench.report.collect import collect
+from dgpbench.report.sections import with_groups
 
 QUICK = ("dataset=diabetes", "budget=smoke")
 VERSION_THEN_RUN = """
@@ -423,6 +426,31 @@ def test_a_file_may_build_on_a_baseline_and_leaves_it_as_it_is(tmp_path):
         "METHOD = replace(BAYESIAN_RIDGE, name='built_on_ridge')\n"
     )
     assert load_file(path) == ["built_on_ridge"]
+
+
+def test_a_worker_goes_on_with_the_code_that_it_began_with(tmp_path):
+    """Its file may change while a long item is carried out."""
+    path = plugin(tmp_path, "edited")
+    load_file(path)
+    settings = settings_class("plug-in edited")(name="edited", num_layers=1, num_features=7, noise=0.2)
+    sent = pickle.dumps(settings)
+    path.write_text(path.read_text() + "# edited\n")
+    assert pickle.loads(sent) == settings
+
+
+def test_the_report_keeps_runs_of_other_code_apart(tmp_path):
+    """Two lines for what has one identity: a mean over two codes would be of neither."""
+    path = plugin(tmp_path, "in_two_codes")
+    record = run(tmp_path, "in_two_codes", f"--plugin={path}").directory / "record.json"
+    other = record.parents[1] / "split1-seed0" / "record.json"
+    other.parent.mkdir()
+    text = record.read_text()
+    other.write_text(
+        text.replace('"split": 0', '"split": 1').replace(json.loads(text)["config"]["method"]["code"], "0" * 16)
+    )
+    frame = with_groups(collect(tmp_path / "results"))
+    assert list(frame["group"]) == ["g1", "g2"]
+    assert all(frame["settings"].str.fullmatch("values [0-9a-f]{8}"))
 
 
 def test_modules_beside_a_plug_in_can_be_imported(tmp_path):

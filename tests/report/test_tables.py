@@ -151,6 +151,15 @@ def test_a_run_made_with_other_settings_is_in_no_mean(results, monkeypatch):
     assert "- 1 run was made with other settings, and no mean counts them." in made
 
 
+def test_a_cell_without_such_a_score_is_incomplete_until_all_its_runs_are_done(results):
+    for split in range(2):
+        write_toy(results, {"crps": 1.0}, split=split, method="sgp", num_layers=1)
+    assert "0/10" in text(results, TABLE1, "dataset=boston", "method=sgp")
+    for split in range(2, 10):
+        write_toy(results, {"crps": 1.0}, split=split, method="sgp", num_layers=1)
+    assert "none" in text(results, TABLE1, "dataset=boston", "method=sgp")
+
+
 def test_an_extra_setting_selects_its_own_runs(results):
     fill(results, -2.5, 0.1, splits=2)
     fill(results, -1.0, 0.1, splits=2, overrides={"training.learning_rate": 0.1})
