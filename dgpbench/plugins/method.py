@@ -292,4 +292,4 @@ def _fitted(method: Method) -> Callable[..., Adapted]:
 def _restored(method: Method) -> Callable[..., Adapted] | None:
     if (restore := method.restore) is None:
         return None
-    return lambda settings, arrays: Adapted(method.name, restore(deepcopy(settings.method), arrays), is_saved=True)
+    return lambda settings, arrays: Adapted(method.name, restore(deepcopy(settings.method), arrays), is_saved=False)

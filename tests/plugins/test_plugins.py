@@ -349,9 +349,12 @@ def test_a_fit_that_fails_saves_nothing_and_says_why(tmp_path, capsys):
 
 SAVED = """
 def restore(settings, arrays):
-    found = object.__new__(Fitted)
+    found = object.__new__(Restored)
     vars(found).update(arrays, noise=settings.noise)
     return found
+
+class Restored(Fitted):
+    parameters = None
 
 Fitted.parameters = lambda self: {"W": self.W, "b": self.b, "A": self.A, "w": self.w}
 METHOD = Method("NAME", fit, Ridge, restore=restore)
