@@ -15,15 +15,15 @@ def canonical(value: Any) -> str:
             value = json.loads(value, parse_constant=str)
         except ValueError:
             return value
-    return json.dumps(whole(value), sort_keys=True, separators=(",", ":")) if not isinstance(value, str) else value
+    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":")) if not isinstance(value, str) else value
 
 
-def whole(value: Any) -> Any:
+def _whole(value: Any) -> Any:
     """Floats without a fraction as integers, at any depth."""
     if isinstance(value, dict):
-        return {key: whole(each) for key, each in value.items()}
+        return {key: _whole(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [whole(each) for each in value]
+        return [_whole(each) for each in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

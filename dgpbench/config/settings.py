@@ -16,7 +16,6 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from dgpbench.config.canonical import whole
 from dgpbench.errors import Refused
 
 if TYPE_CHECKING:
@@ -149,8 +148,6 @@ def _convert(kind: type, value: Any) -> Any | None:
     if kind is str:
         text = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
         return str(value) if text else None
-    if kind is list:
-        return whole(list(value)) if isinstance(value, list | tuple) else None
     return value if isinstance(value, kind) else None
 
 
