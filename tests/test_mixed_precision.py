@@ -65,17 +65,16 @@ def test_the_variance_that_is_left_is_that_of_float64_where_hardly_any_is(struct
 
 
 def test_training_does_not_find_the_rounding_errors_of_the_bound():
-    """Without noise, variances that are 1e-5 too small would send the likelihood variance to its floor."""
+    """Without noise, variances that are 1e-5 too small would make the ELBO as large as training likes."""
     X = np.random.default_rng(0).uniform(-2, 2, size=(150, 2))
     y = np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2
-    few = ("budget=laptop", "training.max_iterations=400")  # later both jump now and then: the noise is at its floor
+    few = ("budget=laptop", "training.max_iterations=400", "training.learning_rate=0.002")
+    # The best that each reaches: with the noise at its floor training jumps, on each processor at other iterations.
     double, mixed = (
-        door.fit(X, y - y.mean(), "method=sgp", "method.num_layers=1", *few, f"precision={precision}")
-        for precision in ("float64", "mixed")
+        max(row.elbo for row in door.fit(X, y - y.mean(), "method=sgp", "method.num_layers=1", *few, precision).trace)
+        for precision in ("precision=float64", "precision=mixed")
     )
-    assert abs(mixed.trace[-1].elbo - double.trace[-1].elbo) < 0.02 * double.trace[-1].elbo
-    noise = [fit.parameters[".prior.likelihood.variance"] for fit in (mixed, double)]
-    np.testing.assert_allclose(*noise, rtol=0.1)
+    assert abs(mixed - double) < 0.005 * double
 
 
 @pytest.mark.parametrize("method", TAKE_IT)
