@@ -142,3 +142,20 @@ def test_a_smaller_budget_leaves_aepmcm_the_paths_that_are_part_of_its_energy(ro
     """log of a mean over paths is another objective with fewer of them, which the ELBO's mean is not."""
     training = resolve_overrides(["method=aepmcm", "protocol=lindinger2020", "budget=laptop"]).training.for_rows(rows)
     assert (training.batch_size, training.num_samples) == (512, 5)
+
+
+@pytest.mark.parametrize(
+    ("method", "interpolation", "extrapolation"),
+    [
+        ("mf", 0.04, 0.01),
+        ("star", 0.02, 0.01),
+        ("aepmcm", 0.02, 0.01),
+        ("fully_factorised", 0.02, 0.01),
+        ("sod", 0.02, 0.02),
+    ],
+)
+def test_the_steps_of_laptop_are_shorter_in_extrapolation_but_for_subset_methods(method, interpolation, extrapolation):
+    """results/laptop/README.md, "Extrapolation": by scores on splits 10 and 11."""
+    given = [f"method={method}", "protocol=lindinger2020", "budget=laptop"]
+    for task, rate in (("interpolation", interpolation), ("extrapolation", extrapolation)):
+        assert resolve_overrides([*given, f"task={task}"]).training.learning_rate == rate
