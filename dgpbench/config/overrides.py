@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from dgpbench.config import groups
@@ -46,11 +47,10 @@ def parse(texts: Iterable[str]) -> list[Any]:
 
 
 def _parse(text: str) -> Any:
-    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        return OverridesParser.create().parse_override(text)
+        return _parser().parse_override(text)
     except HydraException:
         if "=~" in text:
             raise Refused(f"{text!r} begins a value with ~, which no shell expands there: write $HOME") from None
@@ -58,6 +58,13 @@ def _parse(text: str) -> Any:
             f"{text!r} is not an override of the form key=value; a value that holds commas, '=', brackets or spaces "
             "needs quotes inside the shell's, as in 'dataset.path=\"my,file.csv\"'"
         ) from None
+
+
+@cache
+def _parser() -> Any:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create()
 
 
 def argument(key: str, value: str) -> str:

@@ -47,6 +47,15 @@ def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def within_reach(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
+    """The records that anything about an item is made of: those of its methods and data sets, of any task and budget.
+
+    To select from these takes less time than from all records.
+    """
+    offered = {key: {value for sweep in item.sweeps for value in sweep.values[key]} for key in ("method", "dataset")}
+    return frame[frame["method"].isin(offered["method"]) & frame["dataset"].isin(offered["dataset"])]
+
+
 def _matches(item: Item, sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
     mask = np.ones(len(frame), dtype=bool)
     for key in ("budget", "protocol", "task", "dataset", "method", "method.num_layers", "split", "seed"):

@@ -131,6 +131,7 @@ def _section_of_kept(*asked: Any) -> sections.Section | None:
 def _section(
     frame: pd.DataFrame, item: Item, given: list[str], prefix: str, results_dir: str
 ) -> sections.Section | None:
+    frame = cells.within_reach(item, frame)
     runs = frame[frame["key"].isin(cells.select(item, frame)["key"])]
     if not (runs["status"] == "done").any():
         return None

@@ -126,6 +126,14 @@ def test_marks_that_look_at_another_task_are_on_the_page_too(toy, results, tmp_p
     assert re.search(r'class="number bold[^"]*"[^>]*>(<[^>]*>)*-2\.4[56]', section)
 
 
+def test_the_page_knows_which_other_budget_has_more(toy, results, tmp_path):
+    toy({"tll": -2.5}, method="sgp", num_layers=1, split=0)
+    for split in range(3):
+        toy({"tll": -2.5}, method="sgp", num_layers=1, split=split, budget="laptop")
+    text = write_report(results, tmp_path / "report.html").read_text()
+    assert "More of its runs are done at other budgets: 3 at budget=laptop." in text
+
+
 def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp_path, monkeypatch):
     """With a plug-in, which joins an item: the workers have to know it too."""
     guest = tmp_path / "in_sections.py"
