@@ -14,6 +14,7 @@ from gpflow.keras import tf_keras
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Diverged
 from dgpbench.system import interrupts
+from dgpbench.training.averaging import Average
 from dgpbench.training.early_stopping import Validation
 from dgpbench.training.log import RECORD_EVERY, Predict, TrainingLog
 from dgpbench.training.minibatches import Minibatches
@@ -133,7 +134,8 @@ def maximise(
     """Maximise a stochastic objective by gradient steps on minibatches; returns the number of iterations that were run.
 
     Several steps run in one graph call, with the data on the device and no Python between them; the trace gets a row,
-    the mean objective over those steps, every ``RECORD_EVERY`` iterations.
+    the mean objective over those steps, every ``RECORD_EVERY`` iterations. At the end the variables are the mean of what
+    they were at the last rows (``training.average_last``).
 
     :param objective: (step, X [B, D], y [B], row numbers [B]) -> scalar
     :param rows: X [N, D], Y [N, 1]
@@ -151,6 +153,10 @@ def maximise(
     # No step is taken: TensorFlow optimises a graph at its first call, which is no time of training.
     log.tracing(lambda: advance(tf.zeros([], tf.int64), tf.zeros([0, batches.batch_size], tf.int64)))
     state = [*variables, *optimiser.variables()]
+    average = None
+    if training.average_last:
+        average = Average(variables, round((1 - training.average_last) * max_iterations))
+        state += average.state
     iteration = log.resume(state)
     scores = [row.validation_tll for row in log.trace if row.validation_tll is not None]
     stopped = validation is not None and bool(scores) and validation.rule.stops(iteration, scores)
@@ -163,11 +169,15 @@ def maximise(
                 raise Diverged(f"the objective became {value} by iteration {iteration} of {max_iterations}")
             score = log.training(validation.score) if validation is not None else None
             log.record(iteration, value, score, max_iterations, predict)
+            if average is not None:
+                average.add(iteration)
             if validation is not None and score is not None:
                 scores.append(score)
                 stopped = validation.rule.stops(iteration, scores)
             log.keep(iteration, state, now=interrupts.is_pending())
             interrupts.raise_pending()
+    if average is not None:
+        average.take()
     return iteration
 
 

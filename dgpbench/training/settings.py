@@ -61,6 +61,12 @@ class AdamSettings(StepSettings):
     holdout_fraction: float = setting("share of the training rows held out", above=0, high=0.9)
     validation_samples: int = setting("samples of a validation score", low=1)
     max_seconds: float | None = setting("stop training, without failing, after this long", above=0)
+    average_last: float = setting(
+        "share of max_iterations, the last, over which parameters are averaged; at 0 the last ones count",
+        low=0,
+        below=1,
+        default=0.0,
+    )
     trace_test: bool = setting(
         "score the test rows at each hundredth of the iterations, for the trace; training does not see them",
         default=False,

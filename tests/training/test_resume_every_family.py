@@ -36,6 +36,7 @@ STOPPING = ("training.early_stopping=true", "training.max_iterations=300", *BY_A
 FAMILIES = [
     pytest.param("mf", NATURAL, (30,), id="mf-natural"),
     pytest.param("aep", BY_ADAM, (30,), id="aep"),
+    pytest.param("sgp", ("method.num_layers=1", "training.average_last=0.6", *BY_ADAM), (40,), id="sgp-averaged"),
     pytest.param("sghmc", ("method.num_layers=1", *BY_SAMPLER), (40, 72), id="sghmc"),
     *(
         pytest.param(*each, id=name, marks=pytest.mark.full)

@@ -150,6 +150,26 @@ def test_adam_remembers_squared_gradients_as_long_as_beta_2_says():
     assert any(np.allclose(moved, expected, rtol=1e-3) for expected in orders)
 
 
+@pytest.mark.parametrize("method", ["sgp", "star", "aep", "sod"])
+def test_training_ends_on_the_mean_of_the_last_positions(method):
+    """The last 60 % of fifty iterations hold the positions after 30, 40 and 50, which shorter fits with the same seeds end on."""
+    X = inputs(30)
+    steps = ("training.learning_rate=0.05", "training.early_stopping=false", "training.batch_size=10")
+    averaged = fit(X, np.sin(X[:, 0]), *steps, "training.average_last=0.6", method=method)
+    there = [fit(X, np.sin(X[:, 0]), *steps, f"training.max_iterations={n}", method=method) for n in (30, 40, 50)]
+    positions = [fitted.parameters for fitted in there]
+    free = [name for name in positions[0] if ".mean" in name or name.endswith(".Z")]  # not behind a transform
+    assert any(np.any(positions[1][name] != positions[2][name]) for name in free)
+    for name in free:
+        np.testing.assert_allclose(
+            averaged.parameters[name], np.mean([each[name] for each in positions], axis=0), rtol=1e-6, atol=1e-9
+        )
+    (noise,) = (name for name in positions[0] if name.endswith("likelihood.variance"))
+    found = [float(each[noise]) for each in positions]
+    assert min(found) < float(averaged.parameters[noise]) < max(found)
+    assert averaged.trace[-1].elbo == there[-1].trace[-1].elbo
+
+
 @pytest.mark.parametrize("method", ["sgp", "star"])
 def test_factors_of_covariances_have_a_learning_rate_of_their_own(method):
     """Adam's first step moves each parameter that has a gradient by its learning rate."""
