@@ -134,8 +134,8 @@ def maximise(
     """Maximise a stochastic objective by gradient steps on minibatches; returns the number of iterations that were run.
 
     Several steps run in one graph call, with the data on the device and no Python between them; the trace gets a row,
-    the mean objective over those steps, every ``RECORD_EVERY`` iterations. At the end the variables are the mean of what
-    they were at the last rows (``training.average_last``).
+    the mean objective over those steps, every ``RECORD_EVERY`` iterations. At the end the variables are the mean of
+    what they were at the last rows (``training.average_last``).
 
     :param objective: (step, X [B, D], y [B], row numbers [B]) -> scalar
     :param rows: X [N, D], Y [N, 1]

@@ -152,7 +152,7 @@ def test_adam_remembers_squared_gradients_as_long_as_beta_2_says():
 
 @pytest.mark.parametrize("method", ["sgp", "star", "aep", "sod"])
 def test_training_ends_on_the_mean_of_the_last_positions(method):
-    """The last 60 % of fifty iterations hold the positions after 30, 40 and 50, which shorter fits with the same seeds end on."""
+    """The last 60 % of fifty iterations hold the positions after 30, 40 and 50, on which shorter fits end."""
     X = inputs(30)
     steps = ("training.learning_rate=0.05", "training.early_stopping=false", "training.batch_size=10")
     averaged = fit(X, np.sin(X[:, 0]), *steps, "training.average_last=0.6", method=method)
