@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from dgpbench import __version__
 from dgpbench.errors import Refused
-from dgpbench.system import interrupts
+from dgpbench.system import files, interrupts
 
 # With a default of its own, since argparse else calls them required where another argument is missing.
 _OVERRIDES: dict[str, Any] = {"nargs": "*", "metavar": "KEY=VALUE", "default": []}
@@ -253,6 +253,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding gets \xdf, and no traceback
     try:
+        try:
+            return _answer(arguments)
+        finally:
+            if sys.stdout is not None:  # None where it was closed before we began
+                sys.stdout.flush()  # here, where it can still be said that it fails
+    except BrokenPipeError:  # the reader of our output has closed it
+        _discard_output()
+        return 0
+    except OSError as problem:
+        if problem.errno not in files.FULL:
+            raise
+        _discard_output()
+        why = os.strerror(problem.errno)
+        print(f"dgpbench: the output cannot be written ({why}); make room, or send it elsewhere", file=sys.stderr)
+        return 2
+
+
+def _discard_output() -> None:
+    """Send what is left of the output nowhere, so that Python does not try to write it again when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _answer(arguments: list[str]) -> int:
+    try:
         with interrupts.handled():
             return _dispatch(_with_plugins(arguments))
     except Refused as refusal:
@@ -266,9 +292,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         print("dgpbench: interrupted; the same command goes on where it stopped", file=sys.stderr)
         return interrupts.EXIT_CODES[interrupt.args[0] if interrupt.args else "SIGINT"]
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has closed it
-        return 0
 
 
 def _with_plugins(arguments: list[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import door
@@ -126,3 +128,25 @@ def test_show_writes_a_picture_or_says_why_it_writes_none(flags, said, tmp_path,
     assert door.command("show", "results", *flags) == 2
     assert said in capsys.readouterr().err
     assert not list(tmp_path.glob("foo*"))
+
+
+@pytest.mark.parametrize(
+    ("command", "unbuffered"),
+    [("cite star", ""), ("list methods", ""), ("--version", ""), ("cite star", "1"), ("list methods", "1")],
+)  # it fails at the end, or with PYTHONUNBUFFERED at the first line
+@pytest.mark.parametrize(("stdout", "code", "said"), [("full", 2, "No space left on device"), ("closed", 0, "")])
+def test_an_output_that_takes_nothing_more_is_no_traceback(command, stdout, code, said, unbuffered):
+    """A full disk is one sentence; a reader that has read enough, as ``head`` has, is no error."""
+    if stdout == "full":
+        taker = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, taker = os.pipe()
+        os.close(reader)
+    called = [sys.executable, "-m", "dgpbench", *command.split()]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    ended = subprocess.run(
+        called, stdout=taker, stderr=subprocess.PIPE, text=True, check=False, env=environment, timeout=100
+    )
+    os.close(taker)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (code, 1 if said else 0), ended.stderr
+    assert said in ended.stderr
