@@ -136,11 +136,13 @@ def test_corrected_noise_takes_off_the_variance_of_the_gradient_and_never_goes_b
 def test_the_estimate_of_the_gradients_variance_is_that_of_minibatches_drawn_without_replacement():
     chain, rows = toy_chain(1, "method.noise=corrected", "training.batch_size=10")
     v, seed = tf.constant(np.random.default_rng(0).normal(size=(1, small.M))), tf.constant([1, 2])
-    compiled = tf.function(lambda batch: chain._gradient(v, batch, seed, tf.constant(0, tf.int64)), autograph=False)
+    compiled = tf.function(
+        lambda batch: chain._gradient(v, batch, seed, tf.constant(0, tf.int64), False), autograph=False
+    )
     gradients, estimates = [], []
     for draw in range(2000):
         batch = np.random.default_rng(draw).permutation(len(rows.X))[:10]
-        _, gradient, estimate = compiled(tf.constant(batch))
+        _, gradient, estimate, _ = compiled(tf.constant(batch))
         gradients.append(gradient.numpy()[0])
         estimates.append(estimate.numpy()[0])
     np.testing.assert_allclose(np.mean(estimates, axis=0), np.var(gradients, axis=0), rtol=0.15)
@@ -178,10 +180,13 @@ def toy_chain(num_layers=1, *more):
     return sampling.build_chain(prior, rows, chosen.method, chosen.training, SEEDS), rows
 
 
-@pytest.mark.parametrize(("num_layers", "noise"), [(2, "corrected"), (4, "plain")])
-def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noise):
+@pytest.mark.parametrize(
+    ("num_layers", "noise", "window"), [(2, "corrected", 0.2), (2, "corrected", 0.0), (4, "plain", 0.2)]
+)
+def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noise, window):
     log = TrainingLog()
-    predictor = sampling.fit(toy_rows(), choices(num_layers, f"method.noise={noise}"), SEEDS, log)
+    settings = choices(num_layers, f"method.noise={noise}", f"training.window={window}")
+    predictor = sampling.fit(toy_rows(), settings, SEEDS, log)
     mixture = predictor.predict(np.zeros((7, small.D)), 3)
     assert mixture.means.shape == (6, 7, 1)
     assert log.trace[-1].iteration == 20 + 6 * 2

@@ -95,7 +95,7 @@ def build_chain(
     return Chain(
         density,
         Sampler(start, N, pick(SamplerConstants, method)),
-        MovingWindow(training.steps(training.window), start[0]),
+        MovingWindow(training.steps(training.window), start[0]) if training.window else None,
         prior.trainable_variables,
         adam(training, likelihood=prior.likelihood),
         (rows.X, rows.Y[:, 0]),

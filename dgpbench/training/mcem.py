@@ -51,7 +51,7 @@ class Chain:
 
     :param log_joint: (v [K, P], X, y, seed, step) -> -U for each particle, [K]
     :param sampler: a sampler with one chain
-    :param window: its last positions
+    :param window: its last positions; None: the sampler's gradient is also that of the optimiser's step
     :param variables: kernel, likelihood and inducing inputs
     :param optimiser: takes one step on -log p(y, v) at a v drawn from the window, for each sampler step
     :param data: X [N, D], y [N]
@@ -62,7 +62,7 @@ class Chain:
         self,
         log_joint: LogJoint,
         sampler: Sampler,
-        window: MovingWindow,
+        window: MovingWindow | None,
         variables,
         optimiser,
         data,
@@ -83,7 +83,7 @@ class Chain:
 
         :raises Diverged: when it is not finite, or the chain is where no posterior is
         """
-        per_step = 2 if learn else 1  # minibatches: the sampler's and the optimiser's
+        per_step = self._batches_per_step(learn)
         rows = self.batches.rows(per_step * first_step, per_step * num_steps).reshape(num_steps, per_step, -1)
         if self._is_corrected:
             rows[:, 0] = [self._independent_rows(first_step + index) for index in range(num_steps)]
@@ -104,6 +104,10 @@ class Chain:
             )
         return value
 
+    def _batches_per_step(self, learn: bool) -> int:
+        """The sampler's minibatch, and the optimiser's own where it draws from a window."""
+        return 2 if learn and self.window is not None else 1
+
     @property
     def _is_corrected(self) -> bool:
         return self.sampler.settings.noise == "corrected" and 1 < self.batches.batch_size < self.batches.num_rows
@@ -120,36 +124,43 @@ class Chain:
     def _compile(self, adapt: bool, learn: bool):
         signature = [
             tf.TensorSpec([], tf.int64),
-            tf.TensorSpec([None, 2 if learn else 1, self.batches.batch_size], tf.int64),
+            tf.TensorSpec([None, self._batches_per_step(learn), self.batches.batch_size], tf.int64),
             tf.TensorSpec([], self.X.dtype),
         ]
-        sample = tf.autograph.experimental.do_not_convert(self._sample)
-        maximise = tf.autograph.experimental.do_not_convert(self._maximise)
+        shared = learn and self.window is None
+        sample, slopes_in_window, maximise = (
+            tf.autograph.experimental.do_not_convert(part)
+            for part in (self._sample, self._slopes_in_window, self._maximise)
+        )
 
         @tf.function(input_signature=signature)
         def several(first_step, rows, weight):
             total = tf.zeros([], self.X.dtype)
             for index in tf.range(tf.shape(rows)[0]):
                 step = first_step + tf.cast(index, tf.int64)
-                total += sample(step, rows[index, 0], adapt, weight)
+                value, slopes = sample(step, rows[index, 0], adapt, weight, shared)
+                total += value
                 if learn:
-                    maximise(step, rows[index, 1])
+                    maximise(slopes if shared else slopes_in_window(step, rows[index, 1]))
             return total / tf.cast(tf.shape(rows)[0], total.dtype)
 
         return several.get_concrete_function()
 
-    def _sample(self, step, rows, adapt: bool, weight) -> tf.Tensor:
+    def _sample(self, step, rows, adapt: bool, weight, shared: bool) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """A step of the sampler; -U before it, and dU/dparameters where they are asked for."""
         seeds = self._seeds(step, 2)
         v = tf.identity(self.sampler.position)
-        value, gradient, noise = self._gradient(v, rows, seeds[0], step)
+        value, gradient, noise, slopes = self._gradient(v, rows, seeds[0], step, shared)
         normals = tf.random.stateless_normal(tf.shape(v), seeds[1], dtype=v.dtype)
         self.sampler.accumulate(gradient, noise, weight)
         self.sampler.step(gradient, normals, adapt=adapt)
-        self.window.push(step, self.sampler.position[0])
-        return value
+        if self.window is not None:
+            self.window.push(step, self.sampler.position[0])
+        return value, slopes
 
-    def _gradient(self, v, rows, seed, step):
-        """-U, dU/dv / N and, where the noise is to be corrected, an estimate of Var[grad] from the batch's two halves.
+    def _gradient(self, v, rows, seed, step, shared: bool):
+        """-U, dU/dv / N, an estimate of Var[grad] from the batch's two halves where the noise is to be corrected, and
+        dU/dparameters where they are asked for.
 
         A batch holds no row twice, so with n rows of N and halves' gradients g1, g2 the variance of their mean is
         (1 - n/N) E[(g1 - g2)^2] / 4 (the noise of the paths, at depth 2 and more, is shrunk with it).
@@ -160,25 +171,31 @@ class Chain:
         X, y = (
             tf.reshape(tf.gather(values, rows), [halves, B // halves, *values.shape[1:]]) for values in (self.X, self.y)
         )
+        variables = self.variables if shared else []
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             copies = tf.tile(v, [halves, 1])
-            tape.watch(copies)
+            tape.watch([copies, *variables])
             value = self.log_joint(copies, X, y, seed, step)
             potential = -value / N
-        gradients = tape.gradient(potential, copies)
+        gradients, *slopes = tape.gradient(potential, [copies, *variables])
         gradient = tf.reduce_mean(gradients, axis=0, keepdims=True)
         noise = tf.zeros_like(gradient)
         if halves == 2:
             noise = (1.0 - B / N) * tf.square(gradients[:1] - gradients[1:]) / 4.0
-        return tf.reduce_mean(value), gradient, noise
+        return tf.reduce_mean(value), gradient, noise, [N / halves * slope for slope in slopes]
 
-    def _maximise(self, step, rows) -> None:
+    def _slopes_in_window(self, step, rows) -> list[tf.Tensor]:
+        """dU/dparameters at a position of the window."""
+        assert self.window is not None
         seeds = self._seeds(step, 4)[2:]
         v = self.window.draw(step, seeds[0])[None]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self.variables)
             loss = -self.log_joint(v, tf.gather(self.X, rows), tf.gather(self.y, rows), seeds[1], step)
-        self.optimiser.apply_gradients(zip(tape.gradient(loss, self.variables), self.variables, strict=True))
+        return tape.gradient(loss, self.variables)
+
+    def _maximise(self, slopes) -> None:
+        self.optimiser.apply_gradients(zip(slopes, self.variables, strict=True))
 
     def _seeds(self, step, count: int) -> list[tf.Tensor]:
         at_step = tf.random.experimental.stateless_fold_in(self.seed, tf.cast(step, tf.int32))
@@ -195,7 +212,7 @@ def run(chain: Chain, schedule: Schedule, log: TrainingLog) -> tuple[int, np.nda
         *chain.variables,
         *chain.optimiser.variables(),
         *chain.sampler.variables,
-        chain.window.ring,
+        *([] if chain.window is None else [chain.window.ring]),
         *progress.variables,
     ]
     step = log.resume(state)

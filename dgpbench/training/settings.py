@@ -114,7 +114,10 @@ class SamplerSettings(StepSettings):
     batch_size: int = setting("B, rows of a minibatch; all rows where there are fewer", low=1)
     burn_in: float = setting("share of max_iterations in which the sampler adapts", above=0, high=1)
     window: float = setting(
-        "last samples that Monte Carlo EM draws from, as a share of max_iterations", above=0, high=1
+        "last samples that Monte Carlo EM draws from, as a share of max_iterations; at 0 the present one, and one "
+        "gradient serves both steps",
+        low=0,
+        high=1,
     )
     thinning: float = setting("steps between two collected samples, as a share of max_iterations", above=0, high=1)
     max_seconds: float | None = setting("stop training, without failing, after this long", above=0)

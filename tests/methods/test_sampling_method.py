@@ -117,24 +117,25 @@ def test_a_chain_adapts_in_its_burn_in_then_freezes_and_keeps_every_thinning_th_
         np.testing.assert_allclose(row.elbo, np.mean(values), rtol=1e-8)
 
 
-def test_parameters_ascend_the_log_joint_at_the_newest_position_by_adam_with_its_decay(long_chain):
-    """Three steps, with slopes by finite differences: the sampler's and Adam's in turn, as docs/methods.md, "SGHMC" has
-    them.
+@pytest.mark.parametrize("window", [0.1, 0.0])
+def test_parameters_ascend_the_log_joint_at_the_newest_position_by_adam_with_its_decay(window, long_chain):
+    """Three steps, with slopes by finite differences: the sampler's and Adam's in turn, or without a window both at the
+    same position, as docs/methods.md, "SGHMC" has them.
     """
     still, X, y = long_chain
     fitted = sghmc(
         X, y, "training.learning_rate=0.05", "training.decay_rate=0.5", "training.decay_steps=2", WITHOUT_NOISE,
-        "method.step_size=0.1", "training.max_iterations=3", "training.window=0.1", "prediction.num_samples=1",
+        "method.step_size=0.1", "training.max_iterations=3", f"training.window={window}", "prediction.num_samples=1",
     )  # fmt: skip
     start = parameters(still)
-    expected = adam_and_sampler(start, X, y, rates=[0.05, 0.05, 0.025])
+    expected = adam_and_sampler(start, X, y, rates=[0.05, 0.05, 0.025], at_once=window == 0)
     for name, value in parameters(fitted).items():
         np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=name)
         assert np.all(np.abs(value - start[name]) > 1e-3), name
 
 
-def adam_and_sampler(p, X, y, rates):
-    """Parameters after sampler and Adam steps in turn; Adam on softplus^{-1}(value), on Z as it is."""
+def adam_and_sampler(p, X, y, rates, *, at_once):
+    """Parameters after sampler and Adam steps, in turn or at once; Adam on softplus^{-1}(value), on Z as it is."""
     sizes = {name: np.size(value) for name, value in p.items()}
     free = np.concatenate([np.ravel(value if name == "Z" else unconstrained(name, value)) for name, value in p.items()])
 
@@ -157,8 +158,8 @@ def adam_and_sampler(p, X, y, rates):
         r, old = 1 / (xi + 1), (g, g2)
         xi = 1 + xi * (1 - old[0] ** 2 / old[1])
         g, g2 = old[0] + r * (slope - old[0]), old[1] + r * (slope**2 - old[1])
-        v = v + momentum
-        up = slopes(lambda w, at=v: log_joint(constrained(w), at, X, y), free)
+        before, v = v, v + momentum
+        up = slopes(lambda w, at=before if at_once else v: log_joint(constrained(w), at, X, y), free)
         first, second = 0.9 * first + 0.1 * up, 0.999 * second + 0.001 * up**2
         free = free + rate * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
     return constrained(free)
