@@ -63,8 +63,8 @@ def _network(train: Regression, settings: EnsembleSettings, seed: int) -> Any:
 
     hidden = _dense(settings.width, seed, activation="relu")
     model = keras.Sequential([hidden, _dense(2, seed + 1)])
-    model.compile(keras.optimizers.legacy.Adam(settings.learning_rate), negative_log_likelihood)
-    model.fit(_batches(train, settings.batch_size, seed), epochs=settings.epochs, verbose=0)
+    optimiser = keras.optimizers.legacy.Adam(settings.learning_rate)
+    _train(model, optimiser, negative_log_likelihood, train, settings, seed)
     return model
 
 
@@ -74,12 +74,18 @@ def _dense(width: int, seed: int, **more: Any) -> Any:
     return keras.layers.Dense(width, kernel_initializer=keras.initializers.GlorotUniform(seed=seed % 2**31), **more)
 
 
-def _batches(train: Regression, batch_size: int, seed: int) -> Any:
-    """All rows in another order in each epoch, which the seed fixes."""
+def _train(model: Any, optimiser: Any, loss: Any, train: Regression, settings: Any, seed: int) -> None:
+    """All rows in another order in each epoch, which the seed fixes.
+
+    Many steps in a call, and one epoch of Keras for all: an epoch costs it more than the few steps of a small table.
+    """
     import tensorflow as tf
 
     rows = tf.data.Dataset.from_tensor_slices((train.X.astype(np.float32), train.Y.astype(np.float32)))
-    return rows.shuffle(len(train.X), seed=seed % 2**31, reshuffle_each_iteration=True).batch(batch_size)
+    rows = rows.shuffle(len(train.X), seed=seed % 2**31, reshuffle_each_iteration=True).batch(settings.batch_size)
+    steps = settings.epochs * len(rows)
+    model.compile(optimiser, loss, steps_per_execution=min(steps, 100))
+    model.fit(rows.repeat(), steps_per_epoch=steps, verbose=0)
 
 
 def _variance(raw: np.ndarray) -> np.ndarray:
@@ -165,8 +171,7 @@ def _dropout_network(train: Regression, settings: DropoutSettings, rate: float, 
             _dense(1, seed + 1, kernel_regularizer=decay),
         ]
     )
-    model.compile(keras.optimizers.legacy.Adam(), "mse")
-    model.fit(_batches(train, settings.batch_size, seed), epochs=settings.epochs, verbose=0)
+    _train(model, keras.optimizers.legacy.Adam(), "mse", train, settings, seed)
     model.dropout_rate = rate
     return model
 

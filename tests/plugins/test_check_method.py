@@ -3,6 +3,8 @@
 import door
 import pytest
 
+from dgpbench.config import groups
+
 GOOD = """
 from dataclasses import dataclass
 import numpy as np
@@ -156,6 +158,13 @@ def test_what_is_no_estimator_with_uncertainty_is_named(built, tmp_path, capsys)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", ["gpr", "sgpr", "sgp", "mf", "star", "fc_mc", "sghmc", "sod", "aep", "aepmcm"])
+@pytest.mark.parametrize("method", groups.names("method"))
 def test_methods_of_this_package_pass(method, capsys):
     assert door.command("check-method", method) == 0, capsys.readouterr().out
+
+
+@pytest.mark.full
+def test_iterations_that_are_given_are_those_of_the_check(capsys):
+    """After 50, a subset by leverage scores is worse at the training rows than their mean is; after 400 it is not."""
+    assert door.command("check-method", "sod_leverage", "training.max_iterations=50") == 1
+    assert "standard units: at the rows it was trained on its mean is 3 " in capsys.readouterr().out

@@ -533,6 +533,21 @@ def test_the_networks_of_an_ensemble_share_no_initial_weights():
     assert np.max(np.abs(np.corrcoef(draws) - np.eye(6))) < 0.5
 
 
+@pytest.mark.parametrize(("num_rows", "epochs", "steps"), [(10, 7, 7 * 3), (90, 5, 5 * 23)])
+def test_a_network_takes_a_step_for_every_batch_of_every_epoch(num_rows, epochs, steps):
+    """Steps are taken a hundred in a call of Keras, also where they are no multiple of it."""
+    from dgpbench.baselines.networks import DropoutSettings, fit_dropout
+    from dgpbench.datasets.scaling import Regression
+    from dgpbench.training.log import TrainingLog
+
+    rng = np.random.default_rng(0)
+    train = Regression(rng.normal(size=(num_rows, 2)), rng.normal(size=(num_rows, 1)))
+    few = {"rates": [0.1], "noises": [0.1], "num_samples": 2, "batch_size": 4}
+    settings = DropoutSettings(name="mc_dropout", num_layers=1, epochs=epochs, **few)
+    fitted = fit_dropout(train, settings, door.SEEDS, TrainingLog())
+    assert fitted.network.optimizer.iterations.numpy() == steps
+
+
 def test_a_changed_module_beside_a_plug_in_is_a_change_of_its_code(tmp_path, monkeypatch):
     """And so is one of a package that it imports; what is installed is known by its version."""
     from dgpbench.plugins.method import Source
