@@ -252,15 +252,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding gets \xdf, and no traceback
+    code = 0
     try:
         try:
-            return _answer(arguments)
+            code = _answer(arguments)
         finally:
             if sys.stdout is not None:  # None where it was closed before we began
                 sys.stdout.flush()  # here, where it can still be said that it fails
     except BrokenPipeError:  # the reader of our output has closed it
         _discard_output()
-        return 0
     except OSError as problem:
         if problem.errno not in files.FULL:
             raise
@@ -268,6 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         why = os.strerror(problem.errno)
         print(f"dgpbench: the output cannot be written ({why}); make room, or send it elsewhere", file=sys.stderr)
         return 2
+    return code
 
 
 def _discard_output() -> None:

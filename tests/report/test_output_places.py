@@ -150,3 +150,15 @@ def test_an_output_that_takes_nothing_more_is_no_traceback(command, stdout, code
     os.close(taker)
     assert (ended.returncode, len(ended.stderr.splitlines())) == (code, 1 if said else 0), ended.stderr
     assert said in ended.stderr
+
+
+def test_a_failure_stays_one_where_nobody_reads_what_it_prints(tmp_path):
+    (tmp_path / "results" / "records").mkdir(parents=True)
+    (tmp_path / "results" / "records" / "duan2020_table1-paper.jsonl").write_text("no record")
+    reader, taker = os.pipe()
+    os.close(reader)
+    called = [sys.executable, "-m", "dgpbench", "results", "verify", str(tmp_path / "results")]
+    environment = os.environ | {"PYTHONUNBUFFERED": ""}  # else the command ends at its first line
+    ended = subprocess.run(called, stdout=taker, check=False, env=environment, timeout=100)
+    os.close(taker)
+    assert ended.returncode == 1
