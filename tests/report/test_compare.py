@@ -59,12 +59,12 @@ def test_every_published_number_is_in_its_cell_of_the_rendered_comparison(item, 
 
 
 def test_numbers_that_are_known_split_by_split_are_compared_so(results):
-    """Ours is 0.1 above theirs on five of energy's splits, and turned around on concrete's first three."""
+    """Ours is 0.1 above theirs on five of power's splits, and turned around on concrete's first three."""
     theirs = published.by_split("gal2016_classic").query("metric == 'tll'")
-    energy, concrete = (
-        theirs[theirs["dataset"] == name].set_index("split")["published"] for name in ("energy", "concrete")
+    power, concrete = (
+        theirs[theirs["dataset"] == name].set_index("split")["published"] for name in ("power", "concrete")
     )
-    ours = {"energy": energy[:5] + 0.1, "concrete": -concrete[:3]}
+    ours = {"power": power[:5] + 0.1, "concrete": -concrete[:3]}
     for dataset, values in ours.items():
         for split, value in values.items():
             write_toy(results, {"tll": value, "rmse": 3.0 + value}, dataset=dataset, split=split, **MC_DROPOUT)
@@ -76,18 +76,18 @@ def test_numbers_that_are_known_split_by_split_are_compared_so(results):
         if len(cells) > 4
     }
     difference = -2 * concrete[:3]
-    assert rows["energy"] == ["5", "+0.100 ± 0.000", "1.00"]
+    assert rows["power"] == ["5", "+0.100 ± 0.000", "1.00"]
     assert rows["concrete"] == ["3", f"{difference.mean():+.3f} ± {difference.std() / 3**0.5:.3f}", "-1.00"]
-    assert set(rows) - {"dataset"} - {key for key in rows if set(key) <= set(":-")} == {"energy", "concrete"}
+    assert set(rows) - {"dataset"} - {key for key in rows if set(key) <= set(":-")} == {"power", "concrete"}
 
 
 def test_equal_splits_are_judged_by_their_differences(results):
-    """0.02 above theirs on every split of energy, plus or minus 0.01: within, by the spread over splits alone."""
-    theirs = published.by_split("gal2016_classic").query("metric == 'tll' and dataset == 'energy'")
+    """0.02 above theirs on every split of power, plus or minus 0.01: within, by the spread over splits alone."""
+    theirs = published.by_split("gal2016_classic").query("metric == 'tll' and dataset == 'power'")
     for split, value in theirs.set_index("split")["published"].items():
         scores = {"tll": value + (0.01 if split % 2 else 0.03), "rmse": 1.0}
-        write_toy(results, scores, dataset="energy", split=split, **MC_DROPOUT)
-    cells = comparison("gal2016_classic", ["dataset=energy", f"results_dir={results}"]).cells
+        write_toy(results, scores, dataset="power", split=split, **MC_DROPOUT)
+    cells = comparison("gal2016_classic", ["dataset=power", f"results_dir={results}"]).cells
     (row,) = cells[cells["metric"] == "tll"].itertuples()
     assert row.in_errors == pytest.approx(0.02 / (0.01 / 19**0.5))
     assert row.verdict == "better"
@@ -103,10 +103,10 @@ def of_mc_dropout(results, dataset: str, moved) -> None:
 
 def test_on_equal_splits_the_verdict_is_that_of_the_differences(results):
     """An RMSE 0.01 and 0.02 above theirs on the two splits where theirs is lowest: both are below their mean of all."""
-    of_mc_dropout(results, "energy", lambda split: 0.01 + 0.01 * (split % 2))
-    theirs = published.by_split("gal2016_classic").query("metric == 'rmse' and dataset == 'energy'").set_index("split")
+    of_mc_dropout(results, "power", lambda split: 0.01 + 0.01 * (split % 2))
+    theirs = published.by_split("gal2016_classic").query("metric == 'rmse' and dataset == 'power'").set_index("split")
     even, odd = (theirs["published"][theirs.index % 2 == rest].idxmin() for rest in (0, 1))
-    words = ["dataset=energy", f"split={even},{odd}", f"results_dir={results}"]
+    words = ["dataset=power", f"split={even},{odd}", f"results_dir={results}"]
     made = comparison("gal2016_classic", words)
     (row,) = made.cells[made.cells["metric"] == "rmse"].itertuples()
     assert row.mean < row.published
