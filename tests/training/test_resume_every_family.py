@@ -38,6 +38,7 @@ FAMILIES = [
     pytest.param("aep", BY_ADAM, (30,), id="aep"),
     pytest.param("sgp", ("method.num_layers=1", "training.average_last=0.6", *BY_ADAM), (40,), id="sgp-averaged"),
     pytest.param("sghmc", ("method.num_layers=1", *BY_SAMPLER), (40, 72), id="sghmc"),
+    pytest.param("sghmc", (*BY_SAMPLER, "training.window=0"), (40, 72), id="sghmc-present"),
     *(
         pytest.param(*each, id=name, marks=pytest.mark.full)
         for name, each in {
