@@ -166,7 +166,8 @@ def done_elsewhere(item: Item, frame: pd.DataFrame) -> str | None:
     """The other budgets at which more of an item's runs are done than at its own, in words; None without one."""
     narrowed = [text for text in item.narrowed if not text.startswith("budget=")]
     done = {item.budget: _num_done(item, frame)}
-    for budget in groups.names("budget"):
+    recorded = set(frame["budget"])
+    for budget in (name for name in groups.names("budget") if name in recorded):
         try:
             done.setdefault(budget, _num_done(load(item.name, [*narrowed, f"budget={budget}"]), frame))
         except Refused:  # a budget of fewer splits may have none of those that are asked for

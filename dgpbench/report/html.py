@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -110,18 +111,23 @@ def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[secti
     asked = ((*each, f"f{number}-", results_dir) for number, each in enumerate(_asked(frame)))
     if workers < 2 or len(frame) < MANY:
         return [_section(frame, *each) for each in asked]
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_keep, initargs=(frame, loaded())) as pool:
-        started = [pool.submit(_section_of_kept, *each) for each in asked]  # the first while later items are read
-        return [each.result() for each in started]
+    with TemporaryDirectory() as folder:
+        records = Path(folder, "records")
+        frame.to_pickle(records)  # a pipe would hold this process until a worker has imported all and reads
+        given = (records, loaded())
+        with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_keep, initargs=given) as pool:
+            started = [pool.submit(_section_of_kept, *each) for each in asked]  # the first while later items are read
+            return [each.result() for each in started]
 
 
-def _keep(frame: pd.DataFrame, plugins: list[str]) -> None:
-    """In a worker: the records, which are sent once and not with every item; and the plug-ins that items list."""
+def _keep(records: Path, plugins: list[str]) -> None:
+    """In a worker: the records, which are read once and not sent with every item; and the plug-ins that items list."""
     global _kept
     for location in plugins:
         load_plugin(location)
-    _kept = frame
-    gc.freeze()  # the records live as long as the process: no collection need walk through them
+    _kept = pd.read_pickle(records)
+    gc.disable()  # what figures leave behind is little beside the time to look for it
+    gc.freeze()  # and statsmodels, which asks for a collection all the same, need not walk through the records
 
 
 def _section_of_kept(*asked: Any) -> sections.Section | None:
