@@ -123,13 +123,17 @@ def test_budget_and_command_line_win_over_what_a_protocol_says_of_a_task():
 
 @pytest.mark.parametrize("protocol", ["lindinger2020", "lindinger2020_code"])
 def test_a_budget_speaks_of_a_task_before_its_protocol_and_of_a_method_before_both(protocol):
-    wanted = {"interpolation": (0.1, {"mf": 0.04, "star": 0.02}), "extrapolation": (1e-5, {"mf": 0.01, "star": 0.01})}
-    for task, (scale, rates) in wanted.items():
+    wanted = {
+        "interpolation": {"mf": (1e-5, 0.04, 1280, 0.05), "star": (1e-5, 0.02, 1280, 0.05)},
+        "extrapolation": {"mf": (1e-5, 0.01, 2560, 0.0), "star": (1e-5, 0.01, 2560, 0.0)},
+    }
+    for task, of_methods in wanted.items():
         given = (f"protocol={protocol}", "budget=laptop", f"task={task}")
         assert described(*given, "method=sgp").training.learning_rate == 0.005
-        for method, rate in rates.items():
+        for method, values in of_methods.items():
             run = described(*given, f"method={method}")
-            assert (run.method.hidden_scale, run.training.learning_rate) == (scale, rate)
+            of_training = (run.training.learning_rate, run.training.batch_size, run.training.average_last)
+            assert (run.method.hidden_scale, *of_training) == values
 
 
 @pytest.mark.parametrize("name", [name for name in groups.names("experiment") if name.startswith("lindinger2020")])

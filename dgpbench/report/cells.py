@@ -108,7 +108,8 @@ def _set_so(settings: dict[str, tuple[str, ...]], changed: dict[str, Any], confi
     """Whether a run has these settings, and no other change: one with another learning rate is another column."""
     if not set(changed) <= set(settings):
         return False
-    return all(canonical(setting_in(config, key)) in values for key, values in settings.items())
+    # A configuration lacks what is at a default that came later; where a budget has another, it is among the changes.
+    return all(canonical(changed.get(key, setting_in(config, key))) in values for key, values in settings.items())
 
 
 def setting_in(config: Mapping[str, Any], key: str) -> Any:

@@ -1,6 +1,7 @@
 """Toy records: what a report reads, without a single run."""
 
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from one_record import WHO
 from dgpbench.config.canonical import config_hash
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
+from dgpbench.training.settings import AdamSettings
 
 DATA = {"n": 100, "d": 3, "n_train": 90, "n_test": 10, "scale_y": 2.0, "digest_xy": "0" * 64, "verified": "digest"}
 VERSIONS = {"dgpbench": "0", "python": "3.12"}
@@ -73,7 +75,9 @@ def _config(identity: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[st
     for key, value in settings.items():
         section, _, name = ("training", "", "optimiser") if key == "optimiser" else key.rpartition(".")
         (config.setdefault(section, {}) if section else config)[name] = value
-    return config
+    later = {each.name: each.default for each in fields(AdamSettings)}  # records lack what is at such a default
+    kept = {name: value for name, value in config["training"].items() if later.get(name, MISSING) != value}
+    return {**config, "training": kept}
 
 
 def write_toy(
