@@ -136,6 +136,16 @@ def test_a_budget_speaks_of_a_task_before_its_protocol_and_of_a_method_before_bo
             assert (run.method.hidden_scale, *of_training) == values
 
 
+@pytest.mark.parametrize("method", ["mf", "star"])
+@pytest.mark.parametrize("task", ["interpolation", "extrapolation"])
+@pytest.mark.parametrize("protocol", ["hernandez2018", "jain2021"])
+def test_a_budget_leaves_another_protocol_its_own_rows(protocol, task, method):
+    """Those of laptop are for lindinger2020's number of paths."""
+    given = (f"protocol={protocol}", f"task={task}", f"method={method}")
+    published, laptop = (described(*given, f"budget={budget}").training for budget in ("paper", "laptop"))
+    assert (laptop.batch_size, laptop.num_samples) == (published.batch_size, published.num_samples)
+
+
 @pytest.mark.parametrize("name", [name for name in groups.names("experiment") if name.startswith("lindinger2020")])
 def test_published_items_stop_as_the_paper_says(name):
     assert load(name).protocol == "lindinger2020"

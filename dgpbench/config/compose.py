@@ -148,17 +148,20 @@ def register_resolvers() -> None:
 
 
 def _published(key: str, default: Any, *, _root_: Any) -> Any:
-    """The budget's value for this method in this task, method, task, method under this protocol, protocol or all; else
-    the protocol's for this method on this data set, data set, method, task or all; else the default.
+    """The budget's value for this method in this task, method, task, method under this protocol in this task or in all,
+    protocol or all; else the protocol's for this method on this data set, data set, method, task or all; else the
+    default.
     """
     budget, protocol, method = _root_.budget, _root_.protocol, _root_.method.name
     task, dataset = _part(budget, "tasks", _root_.task.name), _root_.dataset.get("name")
+    under = _part(budget, "protocols", protocol.name)
     sources = (
         _part(task, "methods", method),
         _part(budget, "methods", method),
         task,
-        _part(_part(budget, "protocols", protocol.name), "methods", method),
-        _part(budget, "protocols", protocol.name),
+        _part(_part(under, "tasks", _root_.task.name), "methods", method),
+        _part(under, "methods", method),
+        under,
         budget.settings,
         _part(_part(protocol, "methods", method), "datasets", dataset),
         _part(protocol, "datasets", dataset),
