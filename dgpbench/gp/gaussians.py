@@ -35,6 +35,12 @@ class Blocks(NamedTuple):
             return self.covariances[layer]
         return lower_gram(self.diagonal[layer])
 
+    def factors_as(self, kind: tf.DType) -> "Blocks":
+        """The same q with C, and covariances that are known, in another type."""
+        couplings = {key: tf.cast(C, kind) for key, C in self.couplings.items()}
+        covariances = self.covariances and [tf.cast(S, kind) for S in self.covariances]
+        return Blocks(self.structure, self.means, [tf.cast(C, kind) for C in self.diagonal], couplings, covariances)
+
     def kl(self) -> tf.Tensor:
         """KL(q(v) || N(0, I)) = 1/2 (|C|_F^2 + |m|^2 - T M - 2 sum log |C_ii|)."""
         blocks = [*self.diagonal, *self.couplings.values()]
@@ -67,7 +73,7 @@ class Blocks(NamedTuple):
         M = tf.shape(self.means[0])[-1]
         rows = []
         for layer, width in enumerate(self.structure.widths):
-            zeros = [tf.zeros([width * M, other * M], self.means[0].dtype) for other in self.structure.widths]
+            zeros = [tf.zeros([width * M, other * M], self.diagonal[0].dtype) for other in self.structure.widths]
             row = [self.panel(layer, k) if k <= layer else None for k in range(len(zeros))]
             rows.append(tf.concat([zeros[k] if part is None else part for k, part in enumerate(row)], axis=1))
         return tf.concat(rows, axis=0)

@@ -45,7 +45,7 @@ def marginalise(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tens
     :param normals: standard normals of the hidden layers, one [T_l, R, B] a layer
     """
     step = _RecursiveMarginals if q.structure.is_recursive else _DenseMarginals
-    marginals = step(q)
+    marginals = step(q.factors_as(prior.layers[0].columns))  # S enters products with columns alone, which are of this type
     features: list[Features] = []
     hidden: list[tf.Tensor] = []
     H = X[None]
@@ -106,8 +106,9 @@ def _own_variance(S: tf.Tensor, features: Features) -> tf.Tensor:
 
     In float64 as k + a^T (S - I) a, one pass over A less; in float32 that difference would be lost.
     """
-    if features.A.dtype != S.dtype:
-        return quadratic(S, features.A) + features.residual
+    kind = features.residual.dtype
+    if features.A.dtype != kind:
+        return tf.cast(quadratic(S, features.A), kind) + features.residual
     return quadratic(S - tf.eye(tf.shape(S)[-1], dtype=S.dtype), features.A) + features.prior_variance
 
 
@@ -158,7 +159,8 @@ class _RecursiveMarginals:
             terms = [-w[j] * self.U[k][j] for j in w if j in self.U[k]]  # U_lj U_kj d_j = w_lj U_kj
             S = self._covariance(layer, k)
             if S is not None:
-                terms.append(bilinear(S, features[layer].A, features[k].A))
+                form = bilinear(S, features[layer].A, features[k].A)
+                terms.append(tf.cast(form, features[layer].mean.dtype))
             if terms:
                 w[k] = sum(terms[1:], terms[0])
         return w
@@ -241,7 +243,8 @@ class _DenseMarginals:
         A = features[layer].A
         T, T_k = self.q.structure.widths[layer], self.q.structure.widths[earlier]
         blocks = [self._block(layer, t, earlier, s) for t in range(T) for s in range(T_k)]
-        return _as_matrices(bilinear(tf.stack(blocks), A, features[earlier].A), np.arange(T * T_k).reshape(T, T_k))
+        forms = tf.cast(bilinear(tf.stack(blocks), A, features[earlier].A), features[layer].mean.dtype)
+        return _as_matrices(forms, np.arange(T * T_k).reshape(T, T_k))
 
     def _within(self, layer: int, features: Features) -> tf.Tensor:
         """S~ within a layer, [R, B, T_l, T_l].
@@ -254,7 +257,8 @@ class _DenseMarginals:
         forms = own
         if T > 1:
             S = tf.stack([self._block(layer, t, layer, s) for t, s in pairs[T:]])
-            forms = tf.concat([own, quadratic(0.5 * (S + tf.linalg.matrix_transpose(S)), features.A)], axis=0)
+            cross = quadratic(0.5 * (S + tf.linalg.matrix_transpose(S)), features.A)
+            forms = tf.concat([own, tf.cast(cross, own.dtype)], axis=0)
         places = np.array([[pairs.index((max(t, s), min(t, s))) for s in range(T)] for t in range(T)])
         return _as_matrices(forms, places)
 
