@@ -7,7 +7,7 @@ compact records lack the value).
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,13 @@ from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, Item, Sweep, load
 from dgpbench.experiments.plan import CONFLICT
 from dgpbench.experiments.wanted import wanted as wanted_runs
+from dgpbench.methods.contract import families, settings_class
 from dgpbench.plugins.method import is_of_this_code
 from dgpbench.predictions import metrics
 from dgpbench.runs import compact as compacting
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
+from dgpbench.training.settings import OPTIMISERS
 
 KEYS = ["dataset", "series", "num_layers"]
 NONE = "none"  # what a cell says whose runs are done and have no such score: quantiles give no density
@@ -108,16 +110,30 @@ def _set_so(settings: dict[str, tuple[str, ...]], changed: dict[str, Any], confi
     """Whether a run has these settings, and no other change: one with another learning rate is another column."""
     if not set(changed) <= set(settings):
         return False
-    # A configuration lacks what is at a default that came later; where a budget has another, it is among the changes.
     return all(canonical(changed.get(key, setting_in(config, key))) in values for key, values in settings.items())
 
 
 def setting_in(config: Mapping[str, Any], key: str) -> Any:
-    """The value of a dotted key in a resolved configuration, None where it has none."""
+    """The value of a dotted key in a resolved configuration; None where neither it nor the key's section has one."""
     value: Any = config
     for part in ("training.optimiser" if key == "optimiser" else key).split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+        if not isinstance(value, Mapping) or part not in value:
+            return _default(config, key)
+        value = value[part]
     return value
+
+
+def _default(config: Mapping[str, Any], key: str) -> Any:
+    """The default of a setting that came later, which a configuration leaves out (``config.settings.recorded``); such a
+    setting of a method has one default in all families that have it.
+    """
+    section, _, name = key.partition(".")
+    classes = {
+        "training": [OPTIMISERS[config["training"]["optimiser"]]] if "training" in config else [],
+        "method": [settings_class(family) for family in families()],
+    }
+    known = [each for settings in classes.get(section, []) for each in fields(settings) if each.name == name]
+    return next((each.default for each in known if each.default is not MISSING), None)
 
 
 def wanted(item: Item) -> pd.DataFrame:

@@ -167,6 +167,14 @@ def test_an_extra_setting_selects_its_own_runs(results):
     assert cell(results, *narrowed, "training.learning_rate=1e-1")["mean"] == pytest.approx(-1.0)
 
 
+@pytest.mark.parametrize("default", ["training.average_last=0", "method.covariance_rate=1"])
+def test_a_setting_at_a_default_that_came_later_selects_the_runs_that_leave_it_out(results, default):
+    fill(results, -2.5, 0.1, splits=2)
+    fill(results, -1.0, 0.1, splits=2, overrides={default.split("=")[0]: 0.5})
+    narrowed = ("dataset=boston", "method=star", "method.num_layers=3", "split=range(2)")
+    assert cell(results, *narrowed, default)["mean"] == pytest.approx(-2.5)
+
+
 def test_a_failed_split_is_counted_and_not_averaged(results):
     fill(results, -2.5, 0.1, splits=2)
     write_toy(results, {"tll": 50.0}, status="diverged", split=2)
