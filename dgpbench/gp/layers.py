@@ -6,7 +6,7 @@ import gpflow
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from dgpbench.gp.whitening import whiten_with_squares
+from dgpbench.gp.whitening import whiten, whiten_exponentials
 
 
 class Features(NamedTuple):
@@ -76,7 +76,12 @@ class GPLayer(gpflow.Module):
         """A, the residual variance and the prior mean at the inputs H [R, B, T_{l-1}]."""
         R, B = tf.shape(H)[0], tf.shape(H)[1]
         rows = tf.reshape(H, [R * B, H.shape[-1]])
-        A, squares = whiten_with_squares(Lk, self.kernel(self.Z, rows), self.columns)
+        if self.columns == gpflow.default_float():
+            A = whiten(Lk, self.kernel(self.Z, rows))
+            squares = tf.reduce_sum(tf.square(A), axis=0)
+        else:
+            Z = tf.convert_to_tensor(self.Z)
+            A, squares = whiten_exponentials(Lk, *self.kernel.log_factors(Z, rows), self.columns)
         prior_variance = self.kernel(rows, full_cov=False) + self.white_noise + self.output_noise
         mean = tf.transpose(self.mean_function(rows))
         return Features(
