@@ -23,6 +23,32 @@ class Features(NamedTuple):
     mean: tf.Tensor
 
 
+class FeatureRows(NamedTuple):
+    """``Features`` with rows first, so that minibatches can be taken from them.
+
+    :param A: [N, M], of a minibatch [R, B, M]
+    :param prior_variance: [N], of a minibatch [R, B]
+    :param residual: likewise
+    :param mean: [N, T], of a minibatch [R, B, T]
+    """
+
+    A: tf.Tensor
+    prior_variance: tf.Tensor
+    residual: tf.Tensor
+    mean: tf.Tensor
+
+    @classmethod
+    def of(cls, features: Features) -> "FeatureRows":
+        """All rows of features with R = 1."""
+        A, mean = tf.transpose(features.A[:, 0]), tf.transpose(features.mean[:, 0])
+        return cls(A, features.prior_variance[0], features.residual[0], mean)
+
+    def features(self) -> Features:
+        """Those of a minibatch."""
+        A, mean = tf.transpose(self.A, [2, 0, 1]), tf.transpose(self.mean, [2, 0, 1])
+        return Features(A, self.prior_variance, self.residual, mean)
+
+
 class GPLayer(gpflow.Module):
     """The prior of one layer, f_t ~ GP(m(.)_t, k + w delta), with inducing inputs Z.
 
@@ -80,8 +106,8 @@ class GPLayer(gpflow.Module):
             A = whiten(Lk, self.kernel(self.Z, rows))
             squares = tf.reduce_sum(tf.square(A), axis=0)
         else:
-            Z = tf.convert_to_tensor(self.Z)
-            A, squares = whiten_exponentials(Lk, *self.kernel.log_factors(Z, rows), self.columns)
+            left, right = self.kernel.log_factors(tf.convert_to_tensor(self.Z), rows)
+            A, squares = whiten_exponentials(Lk, left, right, self.columns)
         prior_variance = self.kernel(rows, full_cov=False) + self.white_noise + self.output_noise
         mean = tf.transpose(self.mean_function(rows))
         return Features(

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from dgpbench.gp.layers import FeatureRows
 from dgpbench.gp.objectives import log_normal
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagate import given
@@ -15,7 +16,7 @@ def split_layers(flat: tf.Tensor, widths: tuple[int, ...]) -> list[tf.Tensor]:
 
 
 def log_joint(
-    prior: DeepGP, v: tf.Tensor, X: tf.Tensor, y: tf.Tensor, num_data: int, normals: list[tf.Tensor]
+    prior: DeepGP, v: tf.Tensor, X: tf.Tensor | FeatureRows, y: tf.Tensor, num_data: int, normals: list[tf.Tensor]
 ) -> tf.Tensor:
     """-U(v) for each particle, up to a constant (Havasi et al. 2018, Eq. 8; docs/methods.md, "SGHMC").
 
@@ -25,7 +26,7 @@ def log_joint(
     k - a^T a, and -U is exact. Deeper, it is an unbiased draw of E[log p(y | v, path)] - |v|^2 / 2.
 
     :param v: particles, [K, T M]
-    :param X: rows [B, D] for every particle, or each particle's own [K, B, D]
+    :param X: rows [B, D] for every particle, or each particle's own [K, B, D]; or what the first layer says about them
     :param y: [B] or [K, B]
     :param normals: of the hidden layers, [T_l, K, B]
     :return: [K]

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.grams import block_gram, gram, lower_gram
-from dgpbench.gp.layers import Features
+from dgpbench.gp.layers import FeatureRows, Features
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.quadratics import bilinear, quadratic
 
@@ -45,7 +45,7 @@ def marginalise(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tens
     :param normals: standard normals of the hidden layers, one [T_l, R, B] a layer
     """
     step = _RecursiveMarginals if q.structure.is_recursive else _DenseMarginals
-    marginals = step(q.factors_as(prior.layers[0].columns))  # S enters products with columns alone, which are of this type
+    marginals = step(q.factors_as(prior.layers[0].columns))  # S meets columns alone, which are of this type
     features: list[Features] = []
     hidden: list[tf.Tensor] = []
     H = X[None]
@@ -62,25 +62,28 @@ def marginalise(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tens
 
 
 def given(
-    prior: DeepGP, v: list[tf.Tensor], choleskys: list[tf.Tensor], X: tf.Tensor, normals: list[tf.Tensor]
+    prior: DeepGP, v: list[tf.Tensor], choleskys: list[tf.Tensor], X: tf.Tensor | FeatureRows, normals: list[tf.Tensor]
 ) -> Paths:
     """Sample layer by layer from the prior conditional given particular inducing outputs (paper, Eq. 12).
 
         f^l | v = m(h) + a^T v + sqrt(k - a^T a) e
 
     :param v: whitened inducing outputs of each path, one [R, T_l, M] a layer
-    :param X: rows of every path, [B, D], or each path's own, [R, B, D]
+    :param X: rows of every path, [B, D], or each path's own, [R, B, D]; or what the first layer says about them
     """
     hidden: list[tf.Tensor] = []
-    H = X if X.shape.rank == 3 else X[None]
     for index, layer in enumerate(prior.layers):
-        features = layer.features(H, choleskys[index])
+        if hidden:
+            features = layer.features(tf.transpose(hidden[-1], [1, 2, 0]), choleskys[index])
+        elif isinstance(X, FeatureRows):
+            features = X.features()
+        else:
+            features = layer.features(X if X.shape.rank == 3 else X[None], choleskys[index])
         mean = features.mean + tf.transpose(_project(v[index], features.A), [1, 0, 2])
         if index == len(prior.layers) - 1:
             R = tf.shape(v[index])[0]
             return Paths(_per_path(mean[0], R), _per_path(features.residual, R), hidden)
         hidden.append(mean + tf.sqrt(features.residual + layer.jitter) * normals[index])
-        H = tf.transpose(hidden[-1], [1, 2, 0])
     raise ValueError("a deep GP has at least one layer")
 
 

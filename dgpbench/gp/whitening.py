@@ -23,7 +23,9 @@ def whiten(Lk: tf.Tensor, columns: tf.Tensor):
     return A, gradient
 
 
-def whiten_exponentials(Lk: tf.Tensor, left: tf.Tensor, right: tf.Tensor, kind: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
+def whiten_exponentials(
+    Lk: tf.Tensor, left: tf.Tensor, right: tf.Tensor, kind: tf.DType
+) -> tuple[tf.Tensor, tf.Tensor]:
     """A = Lk^{-1} K for K = exp(left right^T) in a lower precision, and a_n^T a_n of each column in that of K.
 
     Where inducing points are near, a_n^T a_n is next to k(h_n, h_n), and the variance that is left is their difference.

@@ -12,6 +12,7 @@ takes off the variance that minibatches add (published: plain). The chain starts
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import gpflow
@@ -19,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from dgpbench.datasets.scaling import Regression
+from dgpbench.gp.layers import FeatureRows
 from dgpbench.gp.particles import log_joint, split_layers
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
 from dgpbench.gp.propagate import Paths, given, path_shapes
@@ -36,6 +38,8 @@ from dgpbench.training.mcem import Chain, Schedule, run
 from dgpbench.training.minibatches import Minibatches, base_seed, stateless_normals
 from dgpbench.training.settings import SamplerSettings
 from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerConstants
+
+MAX_FEATURES = 2**25  # numbers: 128 MB in float32, beyond which they are computed for each minibatch
 
 
 def fit(
@@ -89,11 +93,12 @@ def build_chain(
     start = np.zeros([1, sum(widths) * prior.layers[0].Z.shape[0]], rows.X.dtype)
 
     def density(v, X, y, seed, step):
-        normals = stateless_normals(path_shapes(widths, tf.shape(v)[0], tf.shape(X)[-2]), seed, step, X.dtype)
+        normals = stateless_normals(path_shapes(widths, tf.shape(v)[0], tf.shape(y)[-1]), seed, step, v.dtype)
         return log_joint(prior, v, X, y, N, normals)
 
     return Chain(
         density,
+        partial(first_layer, prior, rows.X),
         Sampler(start, N, pick(SamplerConstants, method)),
         MovingWindow(training.steps(training.window), start[0]) if training.window else None,
         prior.trainable_variables,
@@ -102,6 +107,17 @@ def build_chain(
         Minibatches(N, training.batch_size, seeds.batches),
         base_seed(seeds.samples),
     )
+
+
+def first_layer(prior: DeepGP, X: np.ndarray) -> FeatureRows | None:
+    """What the first layer says about all rows, where that is no more than ``MAX_FEATURES`` numbers, else None."""
+    layer = prior.layers[0]
+    if len(X) * layer.Z.shape[0] > MAX_FEATURES:
+        return None
+    Lk = layer.cholesky()
+    pieces = [X[start : start + COLUMNS_AT_ONCE] for start in range(0, len(X), COLUMNS_AT_ONCE)]
+    found = [FeatureRows.of(layer.features(tf.constant(piece[None]), Lk)) for piece in pieces]
+    return FeatureRows(*(tf.concat(values, axis=0) for values in zip(*found, strict=True)))
 
 
 class SampledDeepGP(gpflow.Module):

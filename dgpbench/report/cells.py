@@ -128,7 +128,7 @@ def _default(config: Mapping[str, Any], key: str) -> Any:
     setting of a method has one default in all families that have it.
     """
     section, _, name = key.partition(".")
-    classes = {
+    classes: dict[str, list[type[Any]]] = {
         "training": [OPTIMISERS[config["training"]["optimiser"]]] if "training" in config else [],
         "method": [settings_class(family) for family in families()],
     }

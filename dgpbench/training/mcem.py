@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +17,7 @@ from dgpbench.training.minibatches import Minibatches
 from dgpbench.training.sghmc import MovingWindow, Sampler
 
 FAR = 1e4  # prior standard deviations of a whitened inducing output; chains that sample stay below some tens
-LogJoint = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+LogJoint = Callable[[tf.Tensor, Any, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Chain:
     """One chain and the parameters it shares its steps with; everything happens on the device.
 
     :param log_joint: (v [K, P], X, y, seed, step) -> -U for each particle, [K]
+    :param of_rows: () -> what stands for X in ``log_joint`` once parameters are fixed, tensors with N rows, so that no
+        step computes it; or None
     :param sampler: a sampler with one chain
     :param window: its last positions; None: the sampler's gradient is also that of the optimiser's step
     :param variables: kernel, likelihood and inducing inputs
@@ -61,6 +64,7 @@ class Chain:
     def __init__(
         self,
         log_joint: LogJoint,
+        of_rows: Callable[[], Any],
         sampler: Sampler,
         window: MovingWindow | None,
         variables,
@@ -69,7 +73,7 @@ class Chain:
         batches: Minibatches,
         seed,
     ):
-        self.log_joint, self.sampler, self.window = log_joint, sampler, window
+        self.log_joint, self.of_rows, self.sampler, self.window = log_joint, of_rows, sampler, window
         self.variables, self.optimiser = list(variables), optimiser
         self.X, self.y = (tf.constant(values) for values in data)
         self.batches, self.seed = batches, seed
@@ -87,7 +91,7 @@ class Chain:
         rows = self.batches.rows(per_step * first_step, per_step * num_steps).reshape(num_steps, per_step, -1)
         if self._is_corrected:
             rows[:, 0] = [self._independent_rows(first_step + index) for index in range(num_steps)]
-        start, weight = tf.constant(first_step, tf.int64), tf.constant(weight, self.X.dtype)
+        start, weight = tf.constant(first_step, tf.int64), tf.constant(weight, self.y.dtype)
         step = self._compiled.get((adapt, learn))
         if step is None:
             step = self._compiled[adapt, learn] = log.tracing(lambda: self._compile(adapt, learn))
@@ -103,6 +107,11 @@ class Chain:
                 f"prior standard deviations from 0, beyond {FAR:.0e}"
             )
         return value
+
+    def fix(self) -> None:
+        """Prepare for steps under parameters that stay as they are."""
+        found = self.of_rows()
+        self.X = self.X if found is None else found
 
     def _batches_per_step(self, learn: bool) -> int:
         """The sampler's minibatch, and the optimiser's own where it draws from a window."""
@@ -125,7 +134,7 @@ class Chain:
         signature = [
             tf.TensorSpec([], tf.int64),
             tf.TensorSpec([None, self._batches_per_step(learn), self.batches.batch_size], tf.int64),
-            tf.TensorSpec([], self.X.dtype),
+            tf.TensorSpec([], self.y.dtype),
         ]
         shared = learn and self.window is None
         sample, slopes_in_window, maximise = (
@@ -135,7 +144,7 @@ class Chain:
 
         @tf.function(input_signature=signature)
         def several(first_step, rows, weight):
-            total = tf.zeros([], self.X.dtype)
+            total = tf.zeros([], self.y.dtype)
             for index in tf.range(tf.shape(rows)[0]):
                 step = first_step + tf.cast(index, tf.int64)
                 value, slopes = sample(step, rows[index, 0], adapt, weight, shared)
@@ -168,8 +177,9 @@ class Chain:
         N, B = self.batches.num_rows, self.batches.batch_size
         halves = 2 if self._is_corrected else 1
         rows = rows[: B // halves * halves]
-        X, y = (
-            tf.reshape(tf.gather(values, rows), [halves, B // halves, *values.shape[1:]]) for values in (self.X, self.y)
+        X, y = tf.nest.map_structure(
+            lambda values: tf.reshape(tf.gather(values, rows), [halves, B // halves, *values.shape[1:]]),
+            (self.X, self.y),
         )
         variables = self.variables if shared else []
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -207,7 +217,7 @@ def run(chain: Chain, schedule: Schedule, log: TrainingLog) -> tuple[int, np.nda
 
     :return: the steps of training, and the samples of v, [S, P]
     """
-    progress = Collected(schedule.num_samples, chain.sampler.position.shape[1], chain.X.dtype)
+    progress = Collected(schedule.num_samples, chain.sampler.position.shape[1], chain.y.dtype)
     state = [
         *chain.variables,
         *chain.optimiser.variables(),
@@ -255,6 +265,7 @@ def _collect(chain: Chain, schedule: Schedule, log: TrainingLog, progress: Colle
 
     Collected even when the time for training is used up: without samples there is nothing to predict with.
     """
+    log.training(chain.fix)
     for index in range(int(progress.count), schedule.num_samples):
         start = int(progress.learned) + index * schedule.thinning
         value = chain.advance(start, schedule.thinning, log, adapt=False, learn=False, weight=0.0)

@@ -289,3 +289,20 @@ def test_a_chain_that_leaves_the_posterior_has_diverged_though_all_its_numbers_a
     ).record  # fmt: skip
     assert "the chain left the posterior by step" in record["reason"]
     assert not record.get("scores")
+
+
+@pytest.mark.parametrize("settings", [("method.num_layers=1",), ("method.num_layers=3",), ("method.noise=corrected",)])
+def test_a_table_whose_features_are_not_kept_is_sampled_alike(settings, monkeypatch):
+    """Once parameters are fixed the first layer's features are, and of large tables they are not kept."""
+    from dgpbench.methods import sampling
+
+    X, y = rows()
+    short = ("training.max_iterations=6", "training.batch_size=16", "training.thinning=0.3", "prediction.num_samples=4")
+    fits = []
+    for most in (2**25, 0):
+        monkeypatch.setattr(sampling, "MAX_FEATURES", most)
+        fits.append(sghmc(X, y, *short, *settings).parameters)
+    kept, computed = fits
+    assert np.ptp(kept[".samples"], axis=0).max() > 1e-3
+    for name, values in kept.items():
+        np.testing.assert_allclose(values, computed[name], rtol=1e-9, atol=1e-9)
