@@ -8,6 +8,7 @@ compact records lack the value).
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,12 @@ from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, Item, Sweep, load
 from dgpbench.experiments.plan import CONFLICT
 from dgpbench.experiments.wanted import wanted as wanted_runs
-from dgpbench.methods.contract import families, settings_class
 from dgpbench.plugins.method import is_of_this_code
 from dgpbench.predictions import metrics
 from dgpbench.runs import compact as compacting
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
+from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.settings import OPTIMISERS
 
 KEYS = ["dataset", "series", "num_layers"]
@@ -124,16 +125,21 @@ def setting_in(config: Mapping[str, Any], key: str) -> Any:
 
 
 def _default(config: Mapping[str, Any], key: str) -> Any:
-    """The default of a setting that came later, which a configuration leaves out (``config.settings.recorded``); such a
-    setting of a method has one default in all families that have it.
-    """
+    """The default of a setting that came later, which a configuration leaves out (``config.settings.recorded``)."""
     section, _, name = key.partition(".")
-    classes: dict[str, list[type[Any]]] = {
-        "training": [OPTIMISERS[config["training"]["optimiser"]]] if "training" in config else [],
-        "method": [settings_class(family) for family in families()],
-    }
-    known = [each for settings in classes.get(section, []) for each in fields(settings) if each.name == name]
-    return next((each.default for each in known if each.default is not MISSING), None)
+    settings = None
+    if section == "training" and section in config:
+        settings = OPTIMISERS.get(config["training"]["optimiser"])
+    elif section == "method" and groups.exists("method", config["method"]["name"]):
+        settings = _method_settings(config["method"]["name"])
+    known = {each.name: each.default for each in fields(settings)} if settings else {}
+    return None if known.get(name) is MISSING else known.get(name)
+
+
+@cache
+def _method_settings(name: str) -> type[Any]:
+    """The class of a method's settings."""
+    return type(resolve_overrides([f"method={name}"]).method)
 
 
 def wanted(item: Item) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from toys import of_tables5, spread_over, toy_points, toy_trace, write_toy
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import load
 from dgpbench.experiments.plan import plan_of
-from dgpbench.report.cells import cells
+from dgpbench.report.cells import cells, setting_in
 from dgpbench.report.collect import collect
 from dgpbench.report.tables import render, table
 
@@ -173,6 +173,12 @@ def test_a_setting_at_a_default_that_came_later_selects_the_runs_that_leave_it_o
     fill(results, -1.0, 0.1, splits=2, overrides={default.split("=")[0]: 0.5})
     narrowed = ("dataset=boston", "method=star", "method.num_layers=3", "split=range(2)")
     assert cell(results, *narrowed, default)["mean"] == pytest.approx(-2.5)
+
+
+def test_a_default_is_of_no_column_of_a_method_that_does_not_have_the_setting(results):
+    write_toy(results, method="sghmc", num_layers=2)
+    config = collect(results).iloc[0]["config"]
+    assert setting_in(config, "method.covariance_rate") is None
 
 
 def test_a_failed_split_is_counted_and_not_averaged(results):
