@@ -451,25 +451,29 @@ def test_fits_that_were_begun_again_are_counted_beside_failures(tmp_path, monkey
     assert "Failures: none. Begun again at a larger jitter: 2 runs (" in part(tmp_path, "lindinger2020_table1")
 
 
-def test_the_price_of_table_1_is_ten_times_the_median_and_the_fastest_run_of_each_cell(tmp_path, monkeypatch):
-    """sgp on boston 36 s, but for one run of 360 s and one of 18 s; mf (L = 2) on energy 72 s, three runs of ten."""
+def test_the_price_of_table_1_is_ten_times_a_run_alone_and_the_median_run_of_each_cell(tmp_path, monkeypatch):
+    """sgp on boston: eight runs of 36 s, one of 360 s and one of 18 s, and alone 27 s; mf (L = 2) on energy: three runs
+    of 72 s and none alone.
+    """
     monkeypatch.setattr("os.fsync", lambda handle: None)
-    for method, num_layers, dataset, found in (
-        ("sgp", 1, "boston", [36.0] * 8 + [360.0, 18.0]),
-        ("mf", 2, "energy", [72.0] * 3),
-    ):
-        for split, total in enumerate(found):
-            who = {"method": method, "num_layers": num_layers, "dataset": dataset, "budget": "laptop", "split": split}
-            write_toy(tmp_path / "results", record={"seconds": {"training": 1.0, "total": total}}, **who)
+    sgp, mf = ("sgp", 1, "boston"), ("mf", 2, "energy")
+    found = {**{(*sgp, split): 36.0 for split in range(8)}, (*sgp, 8): 360.0, (*sgp, 9): 18.0, (*sgp, 12): 27.0}
+    found |= {(*mf, split): 72.0 for split in range(3)}
+    for (method, num_layers, dataset, split), total in found.items():
+        who = {"method": method, "num_layers": num_layers, "dataset": dataset, "budget": "laptop", "split": split}
+        write_toy(tmp_path / "results", record={"seconds": {"training": 1.0, "total": total}}, **who)
     assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
     write_pages(tmp_path)
     assert door.command("docs", str(tmp_path)) == 0
     text = part(tmp_path, "laptop_price")
-    assert "20 runs of 640 are priced: 0.3 core-hours by the median run of each cell, 0.25 by its fastest." in text
-    assert rows(text) == {
-        "median": {"sgp L1": "0.1", "mf L2": "0.2"},
-        "fastest": {"sgp L1": "0.05", "mf L2": "0.2"},
+    assert "one at a time (split 12), 10 runs of 640 take 0.075 core-hours" in text
+    assert "by the median of the table's own runs of each cell, 20 runs take 0.3." in text
+    table = rows(text)
+    assert {name: (row["sgp L1"], row["mf L2"], row["star L3"]) for name, row in table.items()} == {
+        "one at a time": ("0.075", "none", "none"),
+        "median": ("0.1", "0.2", "none"),
     }
+    assert "One at a time: Cost: 1 run, 0.0075 core-hours" in text
 
 
 def test_laptop_is_compared_with_paper_in_pairs(made):

@@ -19,7 +19,7 @@ from dgpbench.report.rendering import grid_text
 from dgpbench.report.tables import unit_of
 
 STUDY, EXTRAPOLATION, OTHERS = "laptop_study", "laptop_study_extrapolation", "laptop_study_others"
-PRICED = "lindinger2020_table1"
+PRICED, ALONE = "lindinger2020_table1", "laptop_study_price"
 PICTURE = PurePosixPath("docs/images/laptop.png")
 BUDGETS = ("paper", "laptop")
 NOTHING = "No run of this study has been made at both budgets yet."
@@ -95,26 +95,36 @@ def _costs(name: str, frame: pd.DataFrame) -> list[str]:
 
 
 def price(frame: pd.DataFrame) -> str:
-    """What the whole of Table 1 costs at laptop, from the seconds of its runs: by the median run of each cell, and by
-    the fastest, which is nearest to a machine with nothing else to do.
+    """What the whole of Table 1 costs at laptop: by a run of each cell, made one at a time on a split of its own, and
+    by the median of the table's runs, which may have shared their machines and be of any age.
     """
-    item = load(PRICED, ["budget=laptop"])
-    runs = done_runs(item, frame)
-    if runs.empty:
-        return "No run of Table 1 has been made at this budget yet."
-    grouped = runs.assign(seconds=words.core_seconds(runs)).groupby(cells.KEYS, sort=False)["seconds"]
-    found = pd.DataFrame({"median": grouped.median(), "fastest": grouped.min()}).reset_index()
-    costs = cells.wanted(item).merge(found, on=cells.KEYS)
-    hours = costs[["median", "fastest"]].mul(costs["wanted"], axis=0) / 3600
-    by_column = hours.groupby(
-        [column_name(row.series, row.num_layers) for row in costs.itertuples(index=False)], sort=False
-    ).sum()
-    grid = grid_text(by_column.T.map(words.hours_text), "md", "core-hours")
-    return (
-        f"{words.counted(int(costs['wanted'].sum()), 'run')} of {num_runs(item):,} are priced: "
-        f"{words.hours_text(hours['median'].sum())} core-hours by the median run of each cell, "
-        f"{words.hours_text(hours['fastest'].sum())} by its fastest.\n\n{grid}"
+    table, alone = (load(name, ["budget=laptop"]) for name in (PRICED, ALONE))
+    costs = cells.wanted(table)
+    runs = {"one at a time": done_runs(alone, frame), "median": done_runs(table, frame)}
+    hours = pd.DataFrame({name: _hours(costs, each) for name, each in runs.items()})
+    if hours.isna().all(axis=None):
+        return "No run has been made that the price could be taken from."
+    columns = [column_name(row.series, row.num_layers) for row in costs.itertuples(index=False)]
+    grid = grid_text(hours.groupby(columns, sort=False).sum(min_count=1).T.map(_hours_text), "md", "core-hours")
+    number = {name: words.counted(int(costs["wanted"][hours[name].notna()].sum()), "run") for name in runs}
+    made = [] if runs["one at a time"].empty else [f"One at a time: {words.cost_sentence(runs['one at a time'])}"]
+    total = {name: _hours_text(hours[name].sum(min_count=1)) for name in runs}
+    sentence = (
+        f"By a run of each cell, one at a time (split 12), {number['one at a time']} of {num_runs(table):,} take "
+        f"{total['one at a time']} core-hours; by the median of the table's own runs of each cell, {number['median']} "
+        f"take {total['median']}."
     )
+    return "\n\n".join([sentence, grid, *made])
+
+
+def _hours(costs: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
+    """Core-hours of all runs that each cell wants, by the median of those that there are; NaN where there is none."""
+    found = runs.assign(seconds=words.core_seconds(runs)).groupby(cells.KEYS)["seconds"].median().rename("seconds")
+    return costs.merge(found, how="left", on=cells.KEYS)["seconds"] * costs["wanted"] / 3600
+
+
+def _hours_text(hours: float) -> str:
+    return "none" if pd.isna(hours) else words.hours_text(hours)
 
 
 # A picture ------------------------------------------------------------------------------------------------------------
