@@ -20,6 +20,10 @@ from dgpbench.report.tables import unit_of
 
 STUDY, EXTRAPOLATION, OTHERS = "laptop_study", "laptop_study_extrapolation", "laptop_study_others"
 PRICED, ALONE = "lindinger2020_table1", "laptop_study_price"
+WAYS = {
+    "one at a time": "By a run of each cell, made one at a time (split 12)",
+    "median": "By the median of the table's own runs of each cell",
+}
 PICTURE = PurePosixPath("docs/images/laptop.png")
 BUDGETS = ("paper", "laptop")
 NOTHING = "No run of this study has been made at both budgets yet."
@@ -100,31 +104,26 @@ def price(frame: pd.DataFrame) -> str:
     """
     table, alone = (load(name, ["budget=laptop"]) for name in (PRICED, ALONE))
     costs = cells.wanted(table)
-    runs = {"one at a time": done_runs(alone, frame), "median": done_runs(table, frame)}
-    hours = pd.DataFrame({name: _hours(costs, each) for name, each in runs.items()})
-    if hours.isna().all(axis=None):
+    made = {"one at a time": done_runs(alone, frame), "median": done_runs(table, frame)}
+    hours = pd.DataFrame({name: _hours(costs, runs) for name, runs in made.items() if not runs.empty})
+    if hours.empty:
         return "No run has been made that the price could be taken from."
     columns = [column_name(row.series, row.num_layers) for row in costs.itertuples(index=False)]
-    grid = grid_text(hours.groupby(columns, sort=False).sum(min_count=1).T.map(_hours_text), "md", "core-hours")
-    number = {name: words.counted(int(costs["wanted"][hours[name].notna()].sum()), "run") for name in runs}
-    made = [] if runs["one at a time"].empty else [f"One at a time: {words.cost_sentence(runs['one at a time'])}"]
-    total = {name: _hours_text(hours[name].sum(min_count=1)) for name in runs}
-    sentence = (
-        f"By a run of each cell, one at a time (split 12), {number['one at a time']} of {num_runs(table):,} take "
-        f"{total['one at a time']} core-hours; by the median of the table's own runs of each cell, {number['median']} "
-        f"take {total['median']}."
-    )
-    return "\n\n".join([sentence, grid, *made])
+    by_column = hours.groupby(columns, sort=False).sum(min_count=1).dropna(how="all")
+    texts = [
+        f"{WAYS[name]}: {words.hours_text(found.sum())} core-hours for {int(costs['wanted'][found.notna()].sum())} of "
+        f"{num_runs(table)} runs."
+        for name, found in hours.items()
+    ]
+    costs_alone = [] if made["one at a time"].empty else [words.cost_sentence(made["one at a time"])]
+    grid = grid_text(by_column.T.map(words.hours_text, na_action="ignore").fillna(""), "md", "core-hours")
+    return "\n\n".join([" ".join(texts), grid, *costs_alone])
 
 
 def _hours(costs: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
     """Core-hours of all runs that each cell wants, by the median of those that there are; NaN where there is none."""
     found = runs.assign(seconds=words.core_seconds(runs)).groupby(cells.KEYS)["seconds"].median().rename("seconds")
     return costs.merge(found, how="left", on=cells.KEYS)["seconds"] * costs["wanted"] / 3600
-
-
-def _hours_text(hours: float) -> str:
-    return "none" if pd.isna(hours) else words.hours_text(hours)
 
 
 # A picture ------------------------------------------------------------------------------------------------------------
