@@ -107,7 +107,7 @@ def price(frame: pd.DataFrame) -> str:
     made = {"one at a time": done_runs(alone, frame), "median": done_runs(table, frame)}
     hours = pd.DataFrame({name: _hours(costs, runs) for name, runs in made.items() if not runs.empty})
     if hours.empty:
-        return "No run has been made that the price could be taken from."
+        return "No run of Table 1 has been made at this budget yet, and none on the split that its price is taken from."
     columns = [column_name(row.series, row.num_layers) for row in costs.itertuples(index=False)]
     by_column = hours.groupby(columns, sort=False).sum(min_count=1).dropna(how="all")
     texts = [
