@@ -466,8 +466,8 @@ def test_the_price_of_table_1_is_ten_times_a_run_alone_and_the_median_run_of_eac
     write_pages(tmp_path)
     assert door.command("docs", str(tmp_path)) == 0
     text = part(tmp_path, "laptop_price")
-    assert "made one at a time (split 12): 0.075 core-hours for 10 of 640 runs. By the median of" in text
-    assert "own runs of each cell: 0.3 core-hours for 20 of 640 runs." in text
+    assert "made one at a time on a split that no table uses: 0.075 core-hours for 10 of 640 runs. By the" in text
+    assert "median of the table's own runs of each cell: 0.3 core-hours for 20 of 640 runs." in text
     assert rows(text) == {
         "one at a time": {"sgp L1": "0.075", "mf L2": ""},
         "median": {"sgp L1": "0.1", "mf L2": "0.2"},

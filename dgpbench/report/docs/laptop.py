@@ -21,7 +21,7 @@ from dgpbench.report.tables import unit_of
 STUDY, EXTRAPOLATION, OTHERS = "laptop_study", "laptop_study_extrapolation", "laptop_study_others"
 PRICED, ALONE = "lindinger2020_table1", "laptop_study_price"
 WAYS = {
-    "one at a time": "By a run of each cell, made one at a time (split 12)",
+    "one at a time": "By a run of each cell, made one at a time on a split that no table uses",
     "median": "By the median of the table's own runs of each cell",
 }
 PICTURE = PurePosixPath("docs/images/laptop.png")
