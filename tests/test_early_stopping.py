@@ -123,17 +123,33 @@ def test_budget_and_command_line_win_over_what_a_protocol_says_of_a_task():
 
 @pytest.mark.parametrize("protocol", ["lindinger2020", "lindinger2020_code"])
 def test_a_budget_speaks_of_a_task_before_its_protocol_and_of_a_method_before_both(protocol):
+    rows = ("learning_rate", "batch_size", "num_samples", "average_last")
+    settings = {
+        "mf": rows,
+        "star": rows,
+        "sgp": ("learning_rate", "max_iterations"),
+        "sghmc": ("learning_rate", "batch_size", "thinning"),
+    }
     wanted = {
-        "interpolation": {"mf": (1e-5, 0.04, 1280, 0.05), "star": (1e-5, 0.02, 1280, 0.05)},
-        "extrapolation": {"mf": (1e-5, 0.01, 2560, 0.0), "star": (1e-5, 0.01, 2560, 0.0)},
+        "interpolation": {
+            "mf": (0.04, 1024, 1, 0.05),
+            "star": (0.02, 1024, 1, 0.05),
+            "sgp": (0.005, 1000),
+            "sghmc": (0.015, 2048, 0.008),
+        },
+        "extrapolation": {
+            "mf": (0.01, 2560, None, 0.0),
+            "star": (0.01, 2560, None, 0.0),
+            "sgp": (0.005, 2000),
+            "sghmc": (0.02, 512, 0.0125),
+        },
     }
     for task, of_methods in wanted.items():
-        given = (f"protocol={protocol}", "budget=laptop", f"task={task}")
-        assert described(*given, "method=sgp").training.learning_rate == 0.005
         for method, values in of_methods.items():
-            run = described(*given, f"method={method}")
-            of_training = (run.training.learning_rate, run.training.batch_size, run.training.average_last)
-            assert (run.method.hidden_scale, *of_training) == values
+            run = described(f"protocol={protocol}", "budget=laptop", f"task={task}", f"method={method}")
+            assert tuple(getattr(run.training, name) for name in settings[method]) == values
+            if method in ("mf", "star"):
+                assert run.method.hidden_scale == 1e-5
 
 
 @pytest.mark.parametrize("method", ["mf", "star"])

@@ -233,7 +233,12 @@ def test_our_own_table_is_drawn_and_kept(own):
 
 def test_bounds_are_compared_on_splits_that_both_methods_have(tmp_path):
     bounds = {"mf": (-200.0, -190.0, -195.0), "star": (-180.0, -195.0, -171.0, 1000.0)}
-    changed = {"method.hidden_scale": 0.1, "training.batch_size": 2560, "training.average_last": 0.0}
+    changed = {
+        "method.hidden_scale": 0.1,
+        "training.batch_size": 2560,
+        "training.num_samples": None,
+        "training.average_last": 0.0,
+    }
     settings = {"budget": "laptop", "overrides": changed, **COST}
     for method, values in bounds.items():
         for split, value in enumerate(values):
@@ -248,7 +253,8 @@ def test_bounds_are_compared_on_splits_that_both_methods_have(tmp_path):
     line = {"mf L3": "-195.0", "star L3": "-182.0", "star - mf": "+13.0 ± 9.1", "star higher": "2/3"}
     assert rows(text) == {"boston": line}
     assert "splits 0 to 2" in text
-    assert "`method.hidden_scale=0.1 training.batch_size=2560 training.average_last=0`" in text
+    settings = "method.hidden_scale=0.1 training.batch_size=2560 training.num_samples=null training.average_last=0"
+    assert f"`{settings}`" in text
     assert (tmp_path / "docs" / "images" / "lindinger2020_figs5.png").stat().st_size > 10_000
 
 
