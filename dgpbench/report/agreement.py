@@ -14,16 +14,18 @@ from dgpbench.report.verdicts import judgement
 class Comparison:
     """Our cells with the published ones.
 
+    :param runs: the item's runs, as ``cells.select`` gives them
     :param cells: one row for each published number of the narrowed item
     :param splits: one row for each split whose number is published by itself and that we have redone: metric, dataset,
         method, num_layers, split, value, published
-    :param records: which records they are made of and what is missing, in sentences
+    :param frame: all records, in which a text looks for what is missing
     """
 
     item: Item
+    frame: pd.DataFrame
+    runs: pd.DataFrame
     cells: pd.DataFrame
     splits: pd.DataFrame | None = None
-    records: tuple[str, ...] = ()
 
     def shares(self) -> list["Share"]:
         """One share for each metric."""

@@ -39,7 +39,7 @@ def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
     Where runs of a cell were made with other settings than the rest, those that are not of the item's settings now have
     the status ``conflict``: a mean over two settings would be of neither.
     """
-    parts = [_in_agreement(item, sweep, frame[_matches(item, sweep, frame)]) for sweep in item.sweeps]
+    parts = [_in_agreement(item, sweep, _matching(item, sweep, frame)) for sweep in item.sweeps]
     named = [
         part.assign(series=[sweep.name_of(method) for method in part["method"]])
         for sweep, part in zip(item.sweeps, parts, strict=True)
@@ -59,28 +59,24 @@ def within_reach(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["method"].isin(offered["method"]) & frame["dataset"].isin(offered["dataset"])]
 
 
-def _matches(item: Item, sweep: Sweep, frame: pd.DataFrame) -> np.ndarray:
-    mask = np.ones(len(frame), dtype=bool)
+def _matching(item: Item, sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
+    """The runs of a sweep, done or not."""
+    rows = np.arange(len(frame))
     for key in ("budget", "protocol", "task", "dataset", "method", "method.num_layers", "split", "seed"):
-        column = frame[key.rpartition(".")[2]]
         numbers = key in ("method.num_layers", "split", "seed")
-        mask &= column.isin([int(value) for value in sweep.values[key]] if numbers else sweep.values[key]).to_numpy()
-        if not mask.any():
-            return mask
-    settings = sweep.settings()
+        offered = {int(value) for value in sweep.values[key]} if numbers else set(sweep.values[key])
+        found = frame[key.rpartition(".")[2]].to_numpy()
+        rows = rows[np.fromiter((found[row] in offered for row in rows), bool, len(rows))]
+    settings, changed, config = sweep.settings(), frame["overrides"].to_numpy(), frame["config"].to_numpy()
     if sweep.start is not None or "init_from" in settings:  # which run each starts from is part of its identity
-        mask &= ["init_from" in changed for changed in frame["overrides"]]
-        if not mask.any():
-            return mask
+        started = frame.iloc[[row for row in rows if "init_from" in changed[row]]]
+        if started.empty:
+            return started
         directories = {each.run.identity.directory("") for each in wanted_runs(item, sweep)}
-        for position in np.flatnonzero(mask):
-            mask[position] = _directory(frame.iloc[position]) in directories
-        return mask
-    changed, config = frame["overrides"].to_numpy(), frame["config"].to_numpy()
-    for position in np.flatnonzero(mask):
-        so = _set_so(settings, changed[position], config[position])
-        mask[position] = so and is_of_this_code(config[position]["method"])
-    return mask
+        return started[[_directory(row) in directories for _, row in started.iterrows()]]
+    return frame.iloc[
+        [row for row in rows if _set_so(settings, changed[row], config[row]) and is_of_this_code(config[row]["method"])]
+    ]
 
 
 def _in_agreement(item: Item, sweep: Sweep, runs: pd.DataFrame) -> pd.DataFrame:
@@ -88,9 +84,10 @@ def _in_agreement(item: Item, sweep: Sweep, runs: pd.DataFrame) -> pd.DataFrame:
     swept = [key for key in sweep.settings() if key != "init_from"]
     first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     differ = False
-    for row in runs[["dataset", "method", "num_layers", "config"]].itertuples(index=False):
-        axes = (row.dataset, row.method, row.num_layers, *(canonical(setting_in(row.config, key)) for key in swept))
-        differ |= first.setdefault(axes, common(row.config)) != common(row.config)
+    for *cell, config in zip(*(runs[key] for key in ("dataset", "method", "num_layers", "config")), strict=True):
+        axes = (*cell, *(canonical(setting_in(config, key)) for key in swept))
+        shared = common(config)
+        differ |= first.setdefault(axes, shared) != shared
     if not differ or not all(groups.exists("method", name) for name in sweep.values["method"]):
         return runs
     hashes = {each.run.config_hash for each in wanted_runs(item, sweep)}
@@ -154,9 +151,13 @@ def wanted(item: Item) -> pd.DataFrame:
 
 def cells(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
     """All cells of all blocks of an item, missing ones included."""
-    chosen = select(item, frame)
+    return of_runs(item, select(item, frame))
+
+
+def of_runs(item: Item, runs: pd.DataFrame) -> pd.DataFrame:
+    """The same from the item's runs, as ``select`` gives them."""
     expected = wanted(item)
-    parts = [_cells_of(block, expected, chosen) for block in item.blocks]
+    parts = [_cells_of(block, expected, runs) for block in item.blocks]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
@@ -185,22 +186,27 @@ def _cells_of(block: Block, expected: pd.DataFrame, chosen: pd.DataFrame) -> pd.
     return merged.assign(metric=block.metric).rename(columns={"series": "method"})
 
 
-def done_elsewhere(item: Item, frame: pd.DataFrame) -> str | None:
-    """The other budgets at which more of an item's runs are done than at its own, in words; None without one."""
+def done_elsewhere(item: Item, runs: pd.DataFrame, frame: pd.DataFrame) -> str | None:
+    """The other budgets at which more of an item's runs are done than at its own, in words; None without one.
+
+    :param runs: those at its own budget
+    :param frame: all records
+    """
     narrowed = [text for text in item.narrowed if not text.startswith("budget=")]
-    done = {item.budget: _num_done(item, frame)}
+    done = {item.budget: _num_done(runs)}
     recorded = set(frame["budget"])
     for budget in (name for name in groups.names("budget") if name in recorded):
         try:
-            done.setdefault(budget, _num_done(load(item.name, [*narrowed, f"budget={budget}"]), frame))
+            if budget not in done:
+                done[budget] = _num_done(select(load(item.name, [*narrowed, f"budget={budget}"]), frame))
         except Refused:  # a budget of fewer splits may have none of those that are asked for
             continue
     more = [f"{count} at budget={budget}" for budget, count in done.items() if count > done[item.budget]]
     return f"more of its runs are done at other budgets: {', '.join(more)}" if more else None
 
 
-def _num_done(item: Item, frame: pd.DataFrame) -> int:
-    return int((select(item, frame)["status"] == "done").sum())
+def _num_done(runs: pd.DataFrame) -> int:
+    return int((runs["status"] == "done").sum())
 
 
 def incomplete_text(row) -> str:

@@ -7,8 +7,7 @@ from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.report import published
 from dgpbench.report.agreement import Comparison
-from dgpbench.report.cells import cells as make_cells
-from dgpbench.report.cells import select, value_of
+from dgpbench.report.cells import of_runs, select, value_of
 from dgpbench.report.collect import collect
 from dgpbench.report.rendering import document, grid_text
 from dgpbench.report.tables import about, cell_text
@@ -27,17 +26,17 @@ def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -
     if not published.of_item(name):
         raise Refused(f"{name} has no published numbers to compare with; the tables have, such as lindinger2020_table1")
     frame = collect(item.results_dir) if frame is None else frame
-    splits = _each_split(item, frame)
-    cells = judge(with_published(make_cells(item, frame), name, splits))
-    return Comparison(item, cells, splits, tuple(about(item, cells, frame)))
+    runs = select(item, frame)
+    splits = _each_split(item, runs)
+    cells = judge(with_published(of_runs(item, runs), name, splits))
+    return Comparison(item, frame, runs, cells, splits)
 
 
-def _each_split(item: Item, frame: pd.DataFrame) -> pd.DataFrame | None:
+def _each_split(item: Item, runs: pd.DataFrame) -> pd.DataFrame | None:
     """Ours beside the published number of the same split, where a paper's authors gave those."""
     theirs = published.by_split(item.name)
     if theirs is None:
         return None
-    runs = select(item, frame)
     done = runs[runs["status"] == "done"]
     keys = [*KEYS[1:], "split"]
     ours = [
@@ -139,7 +138,7 @@ def _notes(made: Comparison) -> list[str]:
         notes.append(PAIRED)
     if made.item.budget != "paper":
         notes.append(f"Ours is budget={made.item.budget}; the published runs are of budget=paper.")
-    return [*notes, *made.records]
+    return [*notes, *about(made.item, made.cells, made.runs, made.frame)]
 
 
 def _csv(made: Comparison) -> str:

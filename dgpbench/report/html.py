@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,6 +35,7 @@ from dgpbench.runs import store
 from dgpbench.system import files
 
 TEMPLATES = Path(__file__).with_name("templates")
+IMPORTED = [__name__, "scipy.stats", "statsmodels.stats.multitest"]  # by all workers at once: what sections need
 MANY = 200  # records: the sections of fewer take less time than processes take to start
 
 _kept: pd.DataFrame  # the records, in a worker process alone
@@ -47,6 +48,9 @@ def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) 
     :raises Refused: where there is no record to report, or the file cannot be written
     """
     output = Path(output)
+    if workers > 1:
+        forkserver.set_forkserver_preload(IMPORTED)
+        forkserver.ensure_running()  # another core imports while this one reads
     frame = load_results(results_dir)
     if frame.empty:
         raise Refused(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
@@ -115,7 +119,7 @@ def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[secti
         records = Path(folder, "records")
         frame.to_pickle(records)  # a pipe would hold this process until a worker has imported all and reads
         given = (records, loaded())
-        with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_keep, initargs=given) as pool:
+        with ProcessPoolExecutor(workers, get_context("forkserver"), initializer=_keep, initargs=given) as pool:
             started = [pool.submit(_section_of_kept, *each) for each in asked]  # the first while later items are read
             return [each.result() for each in started]
 
@@ -131,14 +135,16 @@ def _keep(records: Path, plugins: list[str]) -> None:
 
 
 def _section_of_kept(*asked: Any) -> sections.Section | None:
-    return _section(_kept, *asked)
+    section = _section(_kept, *asked)
+    gc.freeze()  # nor through what this section leaves behind
+    return section
 
 
 def _section(
     frame: pd.DataFrame, item: Item, given: list[str], prefix: str, results_dir: str
 ) -> sections.Section | None:
     frame = cells.within_reach(item, frame)
-    runs = frame[frame["key"].isin(cells.select(item, frame)["key"])]
+    runs = cells.select(item, frame)
     if not (runs["status"] == "done").any():
         return None
     section = sections.item_section(item, given, frame)  # marks may look at runs of another task
@@ -158,10 +164,11 @@ def svg(figure: Figure, prefix: str) -> str:
 
     buffer = io.StringIO()
     with house_style():
+        canvas = FigureCanvasSVG(figure)
         if engine := figure.get_layout_engine():  # laid out here: savefig would draw everything once more for it
             engine.execute(figure)
             figure.set_layout_engine("none")
-        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
+        canvas.print_svg(buffer, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)

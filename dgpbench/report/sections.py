@@ -64,19 +64,19 @@ def item_section(item: Item, given: list[str], frame: pd.DataFrame) -> Section:
     anchor = f"{item.name}-{item.budget}"
     section = Section(anchor, item.title, f"{item.name}, protocol {item.protocol}, budget {item.budget}")
     if item.blocks:
-        section.grids += score_grids(item, given, frame)
-        section.grids += comparisons.statistics_grids(item, frame, section.notes)
+        made = tables.table(item.name, given, frame)
+        section.grids += score_grids(made)
+        section.grids += comparisons.statistics_grids(item, made.runs, section.notes)
     if published.of_item(item.name):
         compared = comparison(item.name, given, frame)
         section.finding = compared.sentence
-        section.grids.append(comparison_grid(compared, frame))
+        section.grids.append(comparison_grid(compared))
     return section
 
 
-def score_grids(item: Item, given: list[str], frame: pd.DataFrame) -> list[Grid]:
+def score_grids(made: tables.Table) -> list[Grid]:
     """The table of an item, one grid for each metric."""
-    made = tables.table(item.name, given, frame)
-    behind = groups_behind(cells.select(item, frame))
+    behind = groups_behind(made.runs)
     grids = []
     for block, part, marked in made.blocks:
         scores = [
@@ -106,10 +106,10 @@ def groups_behind(runs: pd.DataFrame) -> dict[tuple[str, str, int], tuple[str, .
     return found
 
 
-def comparison_grid(made: Comparison, frame: pd.DataFrame) -> Grid:
+def comparison_grid(made: Comparison) -> Grid:
     """Ours beside the published value."""
     digits = {block.metric: block.digits for block in made.item.blocks}
-    behind = groups_behind(cells.select(made.item, frame))
+    behind = groups_behind(made.runs)
     rows = []
     begun = made.cells[made.cells["count"] > 0]
     for row in begun.itertuples(index=False):
@@ -134,29 +134,39 @@ def dataset_grids(frame: pd.DataFrame) -> list[Grid]:
     grids = []
     for (task, protocol, budget), rows in frame.groupby(["task", "protocol", "budget"], sort=True):
         scored = [name for name, each in METRICS.items() if each.summary and name in rows and rows[name].notna().any()]
-        lines = [_group_row(group, scored) for _, group in rows.groupby("group", sort=False)]
+        lines = _group_rows(rows, scored)
         columns = ("data set", "method", "L", "changed", "done", *scored, "training s")
         caption = f"{task}, protocol {protocol}, budget {budget}"
         grids.append(Grid(caption, columns, tuple(lines), (_units(scored),)))
     return grids
 
 
-def _group_row(group: pd.DataFrame, scored: Sequence[str]) -> tuple[Cell, ...]:
-    first, done = group.iloc[0], group[group["status"] == "done"]
-    names = [name(first[key]) for key in ("dataset", "method", "num_layers", "settings")]
-    count = Cell(f"{len(done)}/{len(group)}", len(done), (first["group"],), numeric=True)
-    seconds = done["seconds_training"].mean() if "seconds_training" in done else np.nan
-    whole = len(done) == len(group)  # an older run may lack a score
-    means = (_mean(done[score].dropna(), len(group), first["group"], done=whole) for score in scored)
-    return (*names, count, *means, number(seconds, 1))
+def _group_rows(rows: pd.DataFrame, scored: Sequence[str]) -> list[tuple[Cell, ...]]:
+    """A row of cells for each group, in the order of their runs."""
+    places: dict[str, list[int]] = {}
+    for place, group in enumerate(rows["group"]):
+        places.setdefault(group, []).append(place)
+    identity = rows[["dataset", "method", "num_layers", "settings"]].to_numpy()
+    done = (rows["status"] == "done").to_numpy()
+    numbers = rows.reindex(columns=[*scored, "seconds_training"]).to_numpy(float)  # each a few runs: faster than pandas
+    lines = []
+    for group, own in places.items():
+        ended = numbers[own][done[own]]
+        *scores, seconds = (column[~np.isnan(column)] for column in ended.T)  # an older run may lack a score
+        count = Cell(f"{len(ended)}/{len(own)}", len(ended), (group,), numeric=True)
+        means = (_mean(score, len(own), group, done=len(ended) == len(own)) for score in scores)
+        usual = number(seconds.mean() if len(seconds) else np.nan, 1)
+        lines.append((*map(name, identity[own[0]]), count, *means, usual))
+    return lines
 
 
-def _mean(values: pd.Series, wanted: int, group: str, *, done: bool) -> Cell:
-    if len(values) < wanted or values.empty:
+def _mean(values: np.ndarray, wanted: int, group: str, *, done: bool) -> Cell:
+    if len(values) < wanted or not len(values):
         return Cell(f"{len(values)}/{wanted}" if len(values) or not done else cells.NONE, "", (group,), numeric=True)
-    digits = decimals(values.mean(), 3)
-    spread = f" ({values.std() / np.sqrt(len(values)):.{digits}f})" if len(values) > 1 else ""
-    return Cell(f"{values.mean():.{digits}f}{spread}", float(values.mean()), (group,), numeric=True)
+    mean = float(values.mean())
+    digits = decimals(mean, 3)
+    spread = f" ({values.std(ddof=1) / np.sqrt(len(values)):.{digits}f})" if len(values) > 1 else ""
+    return Cell(f"{mean:.{digits}f}{spread}", mean, (group,), numeric=True)
 
 
 def _units(scored: Iterable[str]) -> str:

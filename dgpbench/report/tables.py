@@ -13,7 +13,7 @@ from dgpbench.errors import Refused
 from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.experiments.plan import CONFLICT
 from dgpbench.predictions.metrics import METRICS
-from dgpbench.report.cells import NONE, done_elsewhere, has_none, incomplete_text, select
+from dgpbench.report.cells import NONE, done_elsewhere, has_none, incomplete_text, of_runs, select
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect
 from dgpbench.report.marks import RULES, Marks, key_of, marks
@@ -30,9 +30,13 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready to print: one grid of texts for each block, and the sentences under it."""
+    """A table ready to print: one grid of texts for each block, and the sentences under it.
+
+    :param runs: the runs behind it, as ``select`` gives them
+    """
 
     item: Item
+    runs: pd.DataFrame
     cells: pd.DataFrame
     blocks: tuple[tuple[Block, pd.DataFrame, Marks], ...]
     notes: tuple[str, ...]
@@ -51,9 +55,10 @@ def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric
     if not item.blocks:
         raise Refused(f"{name} is a figure without a table; use dgpbench figure {name}")
     frame = collect(item.results_dir) if frame is None else frame
-    found = make_cells(item, frame)
+    runs = select(item, frame)
+    found = of_runs(item, runs)
     parts = tuple((block, part, _marks_of(item, block, part, frame)) for block, part in _by_block(item, found))
-    return Table(item, found, parts, tuple(_notes(item, found, frame)))
+    return Table(item, runs, found, parts, tuple(_notes(item, found, runs, frame)))
 
 
 def _by_block(item: Item, found: pd.DataFrame) -> list[tuple[Block, pd.DataFrame]]:
@@ -85,15 +90,15 @@ def unit_of(metric: str) -> str:
 # Words under the table ------------------------------------------------------------------------------------------------
 
 
-def _notes(item: Item, found: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
+def _notes(item: Item, found: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
     notes = ["Mean (standard error) over splits."]
     notes += [f"{block.metric}: {unit_of(block.metric)}." for block in item.blocks]
     notes += dict.fromkeys(RULES[block.best].sentence for block in item.blocks if block.best)
-    return notes + about(item, found, frame)
+    return notes + about(item, found, runs, frame)
 
 
-def about(item: Item, found: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
-    """Which records the cells are made of, and what is missing; ``frame`` has all records."""
+def about(item: Item, found: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
+    """Which records the cells are made of, and what is missing; ``frame`` has all records, ``runs`` the item's."""
     notes = [f"Records: protocol {item.protocol}, budget {item.budget}."]
     if item.narrowed:
         notes.append(f"Narrowed by {' '.join(item.narrowed)}.")
@@ -101,9 +106,9 @@ def about(item: Item, found: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
     missing = int((found["count"] < found["wanted"]).sum()) - none
     if missing:
         notes.append(f"{missing} of {len(found)} cells are incomplete: they show done/wanted splits, and no mean.")
-    if missing and (elsewhere := done_elsewhere(item, frame)):
+    if missing and (elsewhere := done_elsewhere(item, runs, frame)):
         notes.append(f"{elsewhere[0].upper()}{elsewhere[1:]}.")
-    if missing and (others := int((select(item, frame)["status"] == CONFLICT).sum())):
+    if missing and (others := int((runs["status"] == CONFLICT).sum())):
         were = "runs were" if others > 1 else "run was"
         notes.append(f"{others} {were} made with other settings, and no mean counts them.")
     if none:

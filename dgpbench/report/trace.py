@@ -29,7 +29,7 @@ def trace(name: str, given: list[str]) -> Iterator[str]:
     frame = load_results(item.results_dir)
     runs = cells.select(item, frame)
     if runs.empty:
-        elsewhere = cells.done_elsewhere(item, frame)
+        elsewhere = cells.done_elsewhere(item, runs, frame)
         asked = " ".join(["", *item.narrowed])
         raise Refused(
             f"no run of {name}{asked} at budget={item.budget} has a record in {item.results_dir}"

@@ -31,7 +31,7 @@ def text(name: str, frame: pd.DataFrame) -> str:
     runs = cells.select(item, frame)
     if runs.empty:
         return NOTHING
-    found = cells.cells(item, frame)
+    found = cells.of_runs(item, runs)
     blocks = [_block(block.metric, block.digits, found[found["metric"] == block.metric], runs) for block in item.blocks]
     return "\n\n".join(
         [

@@ -218,7 +218,7 @@ def predictive_densities(item: Item, runs: pd.DataFrame) -> list[Panel]:
 def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """A panel for each metric of a table (those of ``options.bars``, or all) and data set (Jain et al. 2021, Fig. 4;
     thesis, Figs. 5.1.1-2), with the published numbers of the item, or of the table that ``options.published`` names."""
-    frame = published.beside(cells.cells(item, runs.drop(columns="series")), item.options.get("published", item.name))
+    frame = published.beside(cells.of_runs(item, runs), item.options.get("published", item.name))
     frame = frame[frame["metric"].isin(item.options.get("bars", frame["metric"]))]
     columns = frame[["metric", "method", "num_layers"]].drop_duplicates()  # each panel of a metric lists all
     line = 0.27 if frame["published"].notna().any() else 0.19

@@ -33,7 +33,7 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     if name not in LAYOUTS:
         raise Refused(f"{item.name} asks for a figure '{name}'; there are {', '.join(LAYOUTS)}")
     if done.empty and name != "seconds_per_step":
-        elsewhere = cells.done_elsewhere(item, frame)
+        elsewhere = cells.done_elsewhere(item, done, frame)
         raise NoRuns(
             f"no run of {item.name} at budget={item.budget} is done; `dgpbench reproduce {item.name}` makes them"
             + (f"; {elsewhere}" if elsewhere else "")
@@ -82,10 +82,8 @@ def _whose(item: Item, *state: str) -> str:
 def num_runs(item: Item) -> int:
     """How many runs an item is about; a cell of a table has one for each split, a figure along M or tau has more."""
     wanted = [(row, len(sweep.values["split"])) for sweep in item.sweeps for row in _cells_of(sweep)]
-    if len({row for row, _ in wanted}) < len(
-        wanted
-    ):  # sweeps may meet in a run, as Fig. S7's do: only its identity tells
-        return len(plan_of(item))
+    if len(item.sweeps) > 1 and len({row for row, _ in wanted}) < len(wanted):
+        return len(plan_of(item))  # sweeps may meet in a run, as Fig. S7's do: only its identity tells
     return sum(splits for _, splits in wanted)
 
 

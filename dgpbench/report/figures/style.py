@@ -7,13 +7,14 @@ black and white.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from dgpbench.experiments.items import column_name
 
@@ -148,7 +149,7 @@ def log_scale(ax: Axes, axis: str) -> None:
     if high < 300 * low:
         one.set_major_locator(LogLocator(subs=(1, 2, 5)))
         one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    one.set_minor_formatter(NullFormatter())
+    one.set_minor_locator(NullLocator())  # a label's room is measured for each minor tick, too
 
 
 def name_rows(ax: Axes, places: Iterable[float], names: Iterable[str]) -> None:
@@ -206,5 +207,11 @@ def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> None:
 @contextmanager
 def house_style() -> Iterator[None]:
     """The settings of ``dgpbench.mplstyle`` while a figure is made and saved, and no window ever."""
-    with matplotlib.rc_context(fname=str(Path(__file__).parent.parent / "dgpbench.mplstyle")):
+    with matplotlib.rc_context(_style()):
         yield
+
+
+@cache
+def _style() -> matplotlib.RcParams:
+    path = Path(__file__).parent.parent / "dgpbench.mplstyle"
+    return matplotlib.rc_params_from_file(path, use_default_template=False)
