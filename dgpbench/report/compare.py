@@ -27,9 +27,13 @@ def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -
         raise Refused(f"{name} has no published numbers to compare with; the tables have, such as lindinger2020_table1")
     frame = collect(item.results_dir) if frame is None else frame
     runs = select(item, frame)
+    return of_cells(item, of_runs(item, runs), runs, frame)
+
+
+def of_cells(item: Item, cells: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> Comparison:
+    """The same from an item's cells and runs."""
     splits = _each_split(item, runs)
-    cells = judge(with_published(of_runs(item, runs), name, splits))
-    return Comparison(item, frame, runs, cells, splits)
+    return Comparison(item, frame, runs, judge(with_published(cells, item.name, splits)), splits)
 
 
 def _each_split(item: Item, runs: pd.DataFrame) -> pd.DataFrame | None:

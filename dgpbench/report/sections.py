@@ -16,7 +16,7 @@ from dgpbench.experiments.items import Item, column_name
 from dgpbench.predictions.metrics import METRICS
 from dgpbench.report import cells, comparisons, published, tables
 from dgpbench.report.agreement import Comparison
-from dgpbench.report.compare import comparison
+from dgpbench.report.compare import of_cells
 from dgpbench.report.html_grid import Cell, Grid, name, number, order
 from dgpbench.report.marks import key_of
 from dgpbench.runs.summary import decimals
@@ -63,12 +63,13 @@ def item_section(item: Item, given: list[str], frame: pd.DataFrame) -> Section:
     """Everything about one item at one budget."""
     anchor = f"{item.name}-{item.budget}"
     section = Section(anchor, item.title, f"{item.name}, protocol {item.protocol}, budget {item.budget}")
-    if item.blocks:
-        made = tables.table(item.name, given, frame)
-        section.grids += score_grids(made)
-        section.grids += comparisons.statistics_grids(item, made.runs, section.notes)
+    if not item.blocks:
+        return section
+    made = tables.table(item.name, given, frame)
+    section.grids += score_grids(made)
+    section.grids += comparisons.statistics_grids(item, made.runs, section.notes)
     if published.of_item(item.name):
-        compared = comparison(item.name, given, frame)
+        compared = of_cells(made.item, made.cells, made.runs, frame)
         section.finding = compared.sentence
         section.grids.append(comparison_grid(compared))
     return section
