@@ -49,7 +49,9 @@ def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
     frame = frame.sort_values([*GROUP, "split"], kind="stable", ignore_index=True)
     settings = frame["overrides"].map(lambda changed: canonical(changed) if changed else "")
     names = pd.Series(list(zip(*(frame[key] for key in GROUP), settings, strict=True)), index=frame.index, dtype=object)
-    values = frame["config"].map(lambda config: digest(canonical(cells.common(config)))[:8])
+    shared = [cells.common(config) for config in frame["config"]]
+    digests = {text: digest(canonical(each))[:8] for text, each in {repr(each): each for each in shared}.items()}
+    values = pd.Series([digests[repr(each)] for each in shared], index=frame.index, dtype=object)
     differ = values.groupby(names).transform("nunique") > 1
     settings = settings.where(~differ, settings + " values " + values).str.strip()
     groups = pd.factorize(pd.Series(list(zip(names, values, strict=True)), dtype=object))[0]
