@@ -16,8 +16,7 @@ from dgpbench.experiments.plan import (
     count,
     matrix,
     plan_of,
-    seconds_left,
-    time_left,
+    seconds_each,
 )
 from dgpbench.report.collect import collect, frame_of
 from dgpbench.runs.resolve import Run
@@ -30,8 +29,7 @@ def plan(options: Namespace) -> int:
     runs = plan_of(item)
     todo = [run for run in runs if run.state == MISSING]
     there = Path(item.results_dir).exists()  # `run` and `reproduce` make the folder
-    left = seconds_left(todo, collect(item.results_dir) if there else frame_of(()))
-    bound = None if left is not None else _bound(todo)
+    left = _left(todo, seconds_each(todo, collect(item.results_dir) if there else frame_of(())))
     if options.json:
         entries = [
             {"overrides": list(each.overrides), "state": each.state, "directory": str(each.directory)}
@@ -39,14 +37,15 @@ def plan(options: Namespace) -> int:
             | ({"why": each.why} if each.why else {})
             for each in runs
         ]
-        least = bound.seconds if bound is not None and bound.seconds > 0 else None
-        times = {"seconds_left": left, "seconds_left_at_least": least}
+        whole = not left.others
+        least = left.seconds + left.least if left.least > 0 else None
+        times = {"seconds_left": left.seconds if whole else None, "seconds_left_at_least": least}
         print(json.dumps({"item": item.name, "counts": count(runs), **times, "runs": entries}, indent=2))
         return 0
     print(matrix(runs))
     counts = ", ".join(f"{number} {state}" for state, number in count(runs).items() if number)
     print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {counted(len(runs), 'run')}: {counts}")
-    print(f"left with one worker: {time_left(left) if bound is None else bound.in_words()}")
+    print(f"left with one worker: {left.in_words()}")
     for run in runs:
         if run.state in (BLOCKED, CONFLICT):
             print(f"{run.state}: {run.why}")
@@ -54,34 +53,51 @@ def plan(options: Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class _Bound:
-    """The least time of some runs.
+class _Left:
+    """How long the runs that are to do will take.
 
-    :param seconds: of those that are counted
-    :param unknown: how many are not, as nothing is known of their time
+    :param like: how many are like runs that are done
+    :param seconds: of those, by the runs that they are like
+    :param others: how many are like none
+    :param least: seconds of those at least, by their products
+    :param unknown: how many of those have no products to count
     """
 
+    like: int
     seconds: float
+    others: int
+    least: float
     unknown: int
 
     def in_words(self) -> str:
+        known = f"about {in_words(self.seconds)}"
+        if not self.others:
+            return known
         low, high = TIMES_THE_FLOOR
-        least = f"at least {in_words(self.seconds)}, counting matrix products alone"
-        text = f"{least}; at the published sizes {low} to {high} times that"
-        without = f"{counted(self.unknown, 'run')} not counted, whose time nobody knows before one is done"
-        return "; ".join(filter(None, [text if self.seconds else "", without if self.unknown else ""]))
+        least = f"at least {in_words(self.least)}, counting matrix products alone"
+        products = f"{least}; at the published sizes {low} to {high} times that"
+        if self.like:
+            products = f"of methods without a run yet {products}"
+        parts = {
+            f"{known} for {counted(self.like, 'run')} of methods with records": self.like,
+            products: self.least,
+            f"{counted(self.unknown, 'run')} not counted, whose time nobody knows before one is done": self.unknown,
+        }
+        return "; ".join(text for text, some in parts.items() if some)
 
 
-def _bound(todo: list[Planned]) -> _Bound:
-    """The least time of runs, by their products, where no record says how long such runs take."""
-    known: dict[str, float | None] = {}
+def _left(todo: list[Planned], seconds: list[float | None]) -> _Left:
+    """What records say of each run, and where they say nothing the least time by its products."""
+    bounds: dict[str, float | None] = {}
     found = []
-    for run in (each.run for each in todo):
+    others = [each.run for each, known in zip(todo, seconds, strict=True) if known is None]
+    for run in others:
         key = f"{run.directory.parent} {run.changed}"
-        if key not in known:
-            known[key] = _least_seconds(run)
-        found.append(known[key])
-    return _Bound(sum(seconds or 0.0 for seconds in found), found.count(None))
+        if key not in bounds:
+            bounds[key] = _least_seconds(run)
+        found.append(bounds[key])
+    known = [each for each in seconds if each is not None]
+    return _Left(len(known), sum(known), len(others), sum(each or 0.0 for each in found), found.count(None))
 
 
 def _least_seconds(run: Run) -> float | None:

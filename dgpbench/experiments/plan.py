@@ -14,7 +14,6 @@ from dgpbench.experiments.wanted import Wanted, wanted
 from dgpbench.plugins.method import differing
 from dgpbench.runs import archive, store
 from dgpbench.runs.resolve import Run
-from dgpbench.system.progress import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,22 +147,20 @@ def _cell(runs: list[Planned]) -> str:
     return f"{counts[DONE]}/{len(runs)}{worse}"
 
 
-def seconds_left(todo: list[Planned], frame: "pd.DataFrame") -> float | None:
-    """Total seconds of the runs that are to do, from done ones of the same method, depth and data set, else less alike.
+def seconds_each(todo: list[Planned], frame: "pd.DataFrame") -> list[float | None]:
+    """Seconds of each run that is to do, from done ones of the same method, depth and data set, else less alike.
 
-    None where no record of this budget and protocol says anything.
+    None where no record of its method at this budget and protocol says anything: another method takes another time.
     """
     if not todo:
-        return 0.0
+        return []
     first = todo[0].run
     alike = frame[(frame["budget"] == first.budget) & (frame["protocol"] == first.protocol)]
     known = _known_seconds(alike[alike["status"] == "done"])
-    estimates = [_estimate(each.run, known) for each in todo]
-    found = [seconds for seconds in estimates if seconds is not None]
-    return sum(found) if len(found) == len(todo) else None
+    return [_estimate(each.run, known) for each in todo]
 
 
-_LIKENESS = (("method", "num_layers", "dataset"), ("method", "dataset"), ("method",), ())
+_LIKENESS = (("method", "num_layers", "dataset"), ("method", "dataset"), ("method",))
 
 
 def _known_seconds(done: "pd.DataFrame") -> dict[tuple[tuple[str, ...], tuple[Any, ...]], float]:
@@ -171,7 +168,7 @@ def _known_seconds(done: "pd.DataFrame") -> dict[tuple[tuple[str, ...], tuple[An
     known: dict[tuple[tuple[str, ...], tuple[Any, ...]], float] = {}
     for keys in _LIKENESS:
         columns = [done[key] for key in keys]
-        same = list(zip(*columns, strict=True)) if keys else [()] * len(done)
+        same = list(zip(*columns, strict=True))
         for values in set(same):
             chosen = [each == values for each in same]
             known[keys, values] = float(done["seconds_total"][chosen].median())
@@ -184,8 +181,3 @@ def _estimate(run: Run, known: Mapping[Any, float]) -> float | None:
         if found is not None:
             return found
     return None
-
-
-def time_left(seconds: float | None) -> str:
-    """``seconds_left`` in words."""
-    return "time unknown: no record of this budget yet" if seconds is None else f"about {in_words(seconds)}"

@@ -1,5 +1,6 @@
 """The matrix of an item: the same identities as a run has, and the state of each."""
 
+import json
 from dataclasses import asdict
 
 import pytest
@@ -7,7 +8,7 @@ from toys import toy_record, write_toy
 
 from dgpbench.cli import main
 from dgpbench.experiments.items import load
-from dgpbench.experiments.plan import count, matrix, plan_of, seconds_left, time_left
+from dgpbench.experiments.plan import count, matrix, plan_of, seconds_each
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
 from dgpbench.runs.resolve import resolve_overrides
@@ -74,28 +75,47 @@ def test_time_left_is_that_of_the_most_alike_runs(results):
         write_toy(results, record={"seconds": {"training": 1.0, "total": seconds}}, budget="smoke", **identity)
 
     runs = planned(results, "dataset=boston,energy,naval", "method=mf", "split=0", "budget=smoke")
-    assert seconds_left(runs, collect(results)) is None
+    assert seconds_each(runs, collect(results)) == [None] * 6
     write(100.0, method="sgp", num_layers=1, dataset="energy", split=5)
-    assert seconds_left(runs, collect(results)) == 600.0
+    assert seconds_each(runs, collect(results)) == [None] * 6  # a sparse GP says nothing of a deep one
     write(10.0, method="mf", num_layers=2, dataset="boston", split=5)
     write(30.0, method="mf", num_layers=3, dataset="boston", split=5)
+    found = {(each.run.dataset_name, each.run.method.num_layers): each for each in runs}
+    seconds = dict(zip(found, seconds_each([*found.values()], collect(results)), strict=True))
     # boston 10 and 30 by depth; energy and naval the median of mf, 20, at both depths
-    assert seconds_left(runs, collect(results)) == 10 + 30 + 4 * 20
-    assert seconds_left([], collect(results)) == 0.0
+    assert seconds == {(name, depth): 20.0 for name in ("energy", "naval") for depth in (2, 3)} | {
+        ("boston", 2): 10.0, ("boston", 3): 30.0
+    }  # fmt: skip
+    assert seconds_each([], collect(results)) == []
 
 
 def test_records_of_another_budget_say_nothing_about_time(results):
     write_toy(results, budget="paper", method="mf")
     runs = planned(results, *SMALL)
-    assert seconds_left(runs, collect(results)) is None
+    assert seconds_each(runs, collect(results)) == [None] * len(runs)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(None, "time unknown"), (90.0, "about 90 s"), (600.0, "about 10 min"), (12000.0, "about 3 h 20 min")],
+    ("seconds", "words"), [(45.0, "about 90 s"), (300.0, "about 10 min"), (6000.0, "about 3 h 20 min")]
 )
-def test_time_in_words(seconds, words):
-    assert time_left(seconds).startswith(words)
+def test_the_time_left_is_by_runs_that_are_done(results, capsys, seconds, words):
+    write_toy(results, budget="smoke", split=9, record={"seconds": {"training": 1.0, "total": seconds}})
+    given = ("dataset=boston", "method=star", "method.num_layers=3", "split=0,1", "budget=smoke")
+    assert main(["plan", "lindinger2020_table1", *given, f"results_dir={results}"]) == 0
+    assert f"left with one worker: {words}\n" in capsys.readouterr().out
+
+
+def test_methods_without_a_run_are_counted_by_their_products_beside_the_others(results, capsys, monkeypatch):
+    monkeypatch.setattr("dgpbench.commands.plan.least_seconds", lambda *given: 120.0)
+    write_toy(results, budget="smoke", split=9, record={"seconds": {"training": 1.0, "total": 300.0}})
+    given = ("dataset=boston", "method=mf,star", "method.num_layers=3", "split=0,1", "budget=smoke")
+    assert main(["plan", "lindinger2020_table1", *given, f"results_dir={results}"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("left with")]
+    assert "about 10 min for 2 runs of methods with records; of methods without a run yet at least 4 min" in line
+    assert main(["plan", "lindinger2020_table1", *given, f"results_dir={results}", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["seconds_left"] is None
+    assert made["seconds_left_at_least"] == 600.0 + 240.0
 
 
 def test_without_a_record_the_time_is_what_the_products_take(results, capsys):
