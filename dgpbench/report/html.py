@@ -35,7 +35,7 @@ from dgpbench.runs import store
 from dgpbench.system import files
 
 TEMPLATES = Path(__file__).with_name("templates")
-IMPORTED = [__name__, "scipy.stats", "statsmodels.stats.multitest"]  # by all workers at once: what sections need
+IMPORTED = [__name__, "scipy.stats", "statsmodels.stats.multitest"]  # what sections need
 MANY = 200  # records: the sections of fewer take less time than processes take to start
 
 _kept: pd.DataFrame  # the records, in a worker process alone
@@ -49,8 +49,7 @@ def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) 
     """
     output = Path(output)
     if workers > 1:
-        forkserver.set_forkserver_preload(IMPORTED)
-        forkserver.ensure_running()  # another core imports while this one reads
+        _start_method()  # another core imports while this one reads
     frame = load_results(results_dir)
     if frame.empty:
         raise Refused(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
@@ -119,9 +118,19 @@ def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[secti
         records = Path(folder, "records")
         frame.to_pickle(records)  # a pipe would hold this process until a worker has imported all and reads
         given = (records, loaded())
-        with ProcessPoolExecutor(workers, get_context("forkserver"), initializer=_keep, initargs=given) as pool:
+        with ProcessPoolExecutor(workers, get_context(_start_method()), initializer=_keep, initargs=given) as pool:
             started = [pool.submit(_section_of_kept, *each) for each in asked]  # the first while later items are read
             return [each.result() for each in started]
+
+
+def _start_method() -> str:
+    """How workers begin: as copies of a process that has imported what all need, unless its socket cannot be made."""
+    forkserver.set_forkserver_preload(IMPORTED)
+    try:
+        forkserver.ensure_running()
+    except OSError:  # the socket lies in the temporary folder, and its path may have some 100 characters
+        return "spawn"
+    return "forkserver"
 
 
 def _keep(records: Path, plugins: list[str]) -> None:

@@ -135,7 +135,7 @@ def test_the_page_knows_which_other_budget_has_more(toy, results, tmp_path):
 
 
 def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp_path, monkeypatch):
-    """With a plug-in, which joins an item: the workers have to know it too."""
+    """With a plug-in, which joins an item: the workers have to know it too; and where no socket can be made."""
     guest = tmp_path / "in_sections.py"
     guest.write_text("from dgpbench.plugins import Method\nMETHOD = Method('in_sections', lambda *given: None)\n")
     load_file(guest)
@@ -146,6 +146,13 @@ def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp
     shared = write_report(results, tmp_path / "shared.html", workers=2).read_text()
     assert alone.count("<svg") > 2
     assert CLIP_PATHS.sub("", shared) == CLIP_PATHS.sub("", alone)
+
+    def too_long() -> None:
+        raise OSError("AF_UNIX path too long")
+
+    monkeypatch.setattr("multiprocessing.forkserver.ensure_running", too_long)
+    spawned = write_report(results, tmp_path / "spawned.html", workers=2).read_text()
+    assert CLIP_PATHS.sub("", spawned) == CLIP_PATHS.sub("", alone)
 
 
 def test_an_empty_folder_is_refused(results, capsys):
