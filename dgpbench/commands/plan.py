@@ -37,9 +37,8 @@ def plan(options: Namespace) -> int:
             | ({"why": each.why} if each.why else {})
             for each in runs
         ]
-        whole = not left.others
-        least = left.seconds + left.least if left.least > 0 else None
-        times = {"seconds_left": left.seconds if whole else None, "seconds_left_at_least": least}
+        whole, least = not left.others, left.seconds + left.least
+        times = {"seconds_left": least if whole else None, "seconds_left_at_least": None if whole else least or None}
         print(json.dumps({"item": item.name, "counts": count(runs), **times, "runs": entries}, indent=2))
         return 0
     print(matrix(runs))
