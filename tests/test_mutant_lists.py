@@ -13,10 +13,12 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault["name"] for fault in FAULTS])
-def test_a_fault_has_one_place_and_its_tests_exist(fault):
+def test_a_fault_has_one_place_compiles_and_its_tests_exist(fault):
     text = (ROOT / fault["file"]).read_text()
     assert text.count(fault["piece"]) == 1, "the piece is not there exactly once"
     assert fault["piece"] != fault["replacement"]
+    if fault["file"].endswith(".py"):
+        compile(text.replace(fault["piece"], fault["replacement"]), fault["file"], "exec")
     for test in fault["tests"]:
         path, _, name = test.partition("::")
         assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text() if name else (ROOT / path).exists()

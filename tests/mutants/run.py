@@ -10,10 +10,13 @@ The faults are the lists in the YAML files beside this one. Each entry has
     replacement   what stands there instead
     tests         the tests that must notice, as pytest names them
     review        true for the faults that an outside review had found unnoticed
+    raises        the exception that the tests must end with, where it is one of BROKEN
 
-A fault is noticed when a named test fails (pytest's exit code 1). Tests that do not pass without it, a piece that is
-not there exactly once, or a fault that stops pytest itself, are errors of the list. Exit code 0 where every fault is
-noticed, else 1. TensorFlow is imported once: each fault's tests run in a fork of this process.
+A fault is noticed when a named test fails: on an assertion, or by an exception, which is printed. The exceptions of
+BROKEN tell a fault that cannot run from one that was noticed: such an entry is an error of the list, unless it names
+the exception under ``raises``. Tests that do not pass without the fault, a piece that is not there exactly once, and a
+fault that stops pytest itself are errors of the list too. Exit code 0 where every fault is noticed, else 1.
+TensorFlow is imported once: each fault's tests run in a fork of this process.
 """
 
 import argparse
@@ -34,7 +37,9 @@ import yaml
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 COPIED = ("dgpbench", "conf", "data", "docs", "tests", "scripts", "results/reference", "pyproject.toml", "Makefile")
-NOTICED = 1  # pytest's exit code where tests failed
+FAILED = 1  # pytest's exit code where tests failed
+HUNG = -1
+BROKEN = (SyntaxError, ImportError, NameError, AttributeError, TypeError)
 IMPORTED = ("gpflow", "hydra", "hypothesis", "matplotlib.pyplot", "pandas", "scipy.stats", "sklearn.cluster")
 SECONDS = 600.0  # a fault may make its tests hang
 
@@ -49,6 +54,7 @@ class Mutant:
     replacement: str
     tests: tuple[str, ...]
     review: bool = False
+    raises: str | None = None
 
     def apply(self, root: Path) -> str | None:
         """Put the fault into a copy; why that cannot be done, or None."""
@@ -98,15 +104,26 @@ def copy(target: Path) -> Path:
 
 
 def run_tests(root: Path, tests: tuple[str, ...], log: Path) -> int:
-    """Pytest's exit code for some tests of a copy, from a fork of this process; -1 where it did not end in time."""
+    """Pytest's exit code for some tests of a copy, from a fork of this process, or HUNG."""
     process = get_context("fork").Process(target=_child, args=(root, tests, log))
     process.start()
     process.join(SECONDS)
     if process.is_alive():
         process.kill()
         process.join()
-        return -1
+        return HUNG
     return process.exitcode
+
+
+class _Failure:
+    """Pytest plug-in that writes the exception of a failed test beside the log: its class, and ``broken`` or not."""
+
+    def __init__(self, log: Path) -> None:
+        self.file = log.with_suffix(".failure")
+
+    def pytest_exception_interact(self, call) -> None:
+        kind = call.excinfo.type
+        self.file.write_text(f"{kind.__name__}{' broken' if issubclass(kind, BROKEN) else ''}")
 
 
 def _child(root: Path, tests: tuple[str, ...], log: Path) -> None:
@@ -118,23 +135,35 @@ def _child(root: Path, tests: tuple[str, ...], log: Path) -> None:
     os.chdir(root)
     os.environ["PYTHONPATH"] = str(root)  # for the processes that tests start
     sys.path.insert(0, str(root))
-    code = pytest.main(["-x", "-q", "-c", str(root / "pyproject.toml"), "--rootdir", str(root), *tests])
+    options = ["-x", "-q", "-c", str(root / "pyproject.toml"), "--rootdir", str(root)]
+    code = pytest.main([*options, *tests], plugins=[_Failure(log)])
     sys.stdout.flush()
     os._exit(int(code))
 
 
 def try_one(mutant: Mutant) -> tuple[Mutant, str, float]:
-    """'noticed', 'UNNOTICED' or what is wrong with the entry, and the seconds it took."""
+    """'noticed' and by which exception, 'UNNOTICED' or what is wrong with the entry; and the seconds it took."""
     begin = time.perf_counter()
     with TemporaryDirectory(prefix="mutant-") as folder:
         root = copy(Path(folder, "repository"))
         verdict = mutant.apply(root)
         if verdict is None:
             log = Path(folder, "log.txt")
-            code = run_tests(root, mutant.tests, log)
-            verdict = {0: "UNNOTICED", NOTICED: "noticed", -1: "noticed"}.get(code)
-            verdict = verdict or f"pytest ended with {code}: {_last_line(log)}"
+            verdict = _verdict(mutant, run_tests(root, mutant.tests, log), log)
     return mutant, verdict, time.perf_counter() - begin
+
+
+def _verdict(mutant: Mutant, code: int, log: Path) -> str:
+    if code == 0:
+        return "UNNOTICED"
+    if code == HUNG:
+        return "noticed, hung"
+    if code != FAILED:
+        return f"pytest ended with {code}: {_last_line(log)}"
+    kind, _, broken = log.with_suffix(".failure").read_text().partition(" ")
+    if kind == mutant.raises or not (broken or mutant.raises):
+        return "noticed" if kind in ("AssertionError", "Failed") else f"noticed, {kind}"
+    return f"BROKEN, the tests end with {kind}: {_last_line(log)}"
 
 
 def _last_line(log: Path) -> str:
@@ -171,12 +200,12 @@ def main(arguments: list[str] | None = None) -> int:
     _import_once()
     wrong = list(without_faults(mutants, options.workers))
     print(*wrong, sep="\n", end="\n" if wrong else "")
-    counts: dict[str, int] = {}
+    noticed = 0
     with ThreadPoolExecutor(options.workers) as pool:
         for mutant, verdict, seconds in pool.map(try_one, mutants):
-            counts[verdict] = counts.get(verdict, 0) + 1
+            noticed += verdict.startswith("noticed")
             print(f"{verdict:10} {mutant.name:60} {seconds:6.1f} s  {mutant.file}", flush=True)
-    noticed, seconds = counts.get("noticed", 0), time.perf_counter() - begin
+    seconds = time.perf_counter() - begin
     reviewed = sum(mutant.review for mutant in mutants)
     print(f"{noticed} of {len(mutants)} faults noticed ({reviewed} of the list are the review's), {seconds:.0f} s")
     return 0 if noticed == len(mutants) and not wrong else 1
