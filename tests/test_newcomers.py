@@ -8,6 +8,7 @@ from pathlib import Path
 
 import door
 import numpy as np
+import pandas as pd
 import pytest
 
 QUICK = ("budget=smoke", "training.max_iterations=2", "method.num_inducing=4", "prediction.num_samples=2")
@@ -247,13 +248,73 @@ def test_the_ending_of_a_file_says_the_format_of_a_table(tmp_path, capsys):
     assert "disagree" in capsys.readouterr().err
 
 
-def test_the_target_is_not_left_out_and_training_rows_are_no_test(table, capsys):
-    path = next(word.partition("=")[2] for word in table if word.startswith("dataset.path="))
+def test_the_target_is_not_left_out(table, capsys):
     target = next(word.partition("=")[2] for word in table if word.startswith("dataset.target="))
     assert door.command("validate", "method=gpr", *table, f"dataset.drop=[{target}]") == 2
     assert f"dataset.drop names {target}, which is dataset.target" in capsys.readouterr().err
-    assert door.command("validate", "method=gpr", *table, f"dataset.test_path={path}") == 2
-    assert "is the file of the training rows" in capsys.readouterr().err
+
+
+COPIES = {
+    "the file itself": ("train.csv", lambda frame, path: None),
+    "a link": ("link.csv", lambda frame, path: path.symlink_to(path.with_name("train.csv"))),
+    "its bytes": ("copy.csv", lambda frame, path: path.write_bytes(path.with_name("train.csv").read_bytes())),
+    "another order": (
+        "shuffled.csv",
+        lambda frame, path: frame.sample(frac=1, random_state=0).to_csv(path, index=False),
+    ),
+    "another order of columns": ("columns.csv", lambda frame, path: frame[["y", "b", "a"]].to_csv(path, index=False)),
+    "another separator": ("semicolons.csv", lambda frame, path: frame.to_csv(path, index=False, sep=";")),
+    "another format": ("copy.parquet", lambda frame, path: frame.to_parquet(path, index=False)),
+    "every row twice": ("twice.csv", lambda frame, path: pd.concat([frame, frame]).to_csv(path, index=False)),
+}
+
+
+def own_rows(tmp_path, rows: int = 30):
+    """A table with a category and a number, and the overrides that name it."""
+    draws = np.random.default_rng(3)
+    frame = pd.DataFrame({"a": draws.normal(size=rows), "b": list("xyz") * (rows // 3), "y": draws.normal(size=rows)})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    given = ("dataset=csv", f"dataset.path={tmp_path / 'train.csv'}", "dataset.target=y", "dataset.categorical=[b]")
+    return frame, ("method=bayesian_ridge", *given, f"results_dir={tmp_path / 'results'}")
+
+
+@pytest.mark.parametrize("copy", COPIES)
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_a_copy_of_the_training_file_is_no_test_file(command, copy, tmp_path, capsys):
+    frame, words = own_rows(tmp_path)
+    name, write = COPIES[copy]
+    write(frame, tmp_path / name)
+    sentence = refused(capsys, command, *words, f"dataset.test_path={tmp_path / name}")
+    assert f"dataset.test_path={name} is a copy of the training file" in sentence
+
+
+def test_test_rows_that_are_also_training_rows_are_counted(tmp_path, capsys):
+    frame, words = own_rows(tmp_path)
+    other = frame.assign(y=frame["y"] + 1)  # equal features alone are another row
+    pd.concat([frame[:7], other[:13]]).to_csv(tmp_path / "test.csv", index=False)
+    words = (*words, f"dataset.test_path={tmp_path / 'test.csv'}")
+    for command in ("validate", "run"):
+        assert door.command(command, *words) == 0
+        assert "7 of 20 test rows are also among the training rows" in capsys.readouterr().out
+    (record,) = (tmp_path / "results").rglob("record.json")
+    assert json.loads(record.read_text())["data"]["n_repeated"] == 7
+    assert door.command("show", str(record.parent)) == 0
+    assert "7 of 20 test rows are also among the training rows" in capsys.readouterr().out
+
+
+def test_duplicates_that_a_random_split_leaks_are_counted(tmp_path, capsys):
+    frame, words = own_rows(tmp_path)
+    pd.concat([frame, frame]).to_csv(tmp_path / "train.csv", index=False)
+    assert door.command("validate", *words) == 0
+    counts = [re.search(r"(\d+) of 6 test rows are also", capsys.readouterr().out)]
+    assert door.command("fit", "method=sgp", *QUICK, *words[1:-1], "--output", str(tmp_path / "model")) == 0
+    counts.append(re.search(r"(\d+) of 6 test rows are also", capsys.readouterr().out))
+    assert all(2 <= int(count[1]) <= 6 for count in counts)
+
+
+def test_a_table_without_duplicates_has_no_word_of_them(tmp_path, capsys):
+    assert door.command("validate", *own_rows(tmp_path)[1]) == 0
+    assert "also among" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("swept", ["range(0)", "range(0,1,0)", "interval(0,1)"])

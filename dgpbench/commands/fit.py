@@ -74,7 +74,8 @@ def _fit_and_save(run: Run, share: float, target: Path) -> int:
 
 def _of_held_out(held_out: HeldOut) -> str:
     numbers = f"{held_out.num_test} rows held out at random, predicted by a fit to the other {held_out.num_train}:"
-    return "\n".join([numbers, *summary.score_lines(held_out.scores)])
+    repeated = summary.repeated_lines(held_out.num_repeated, held_out.num_test)
+    return "\n".join([numbers, *repeated, *summary.score_lines(held_out.scores)])
 
 
 def _of_model(run: Run, model: Model, target: Path, held_out: HeldOut | None) -> str:

@@ -97,12 +97,12 @@ def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
 def _read(run: Run, table: "Table") -> Sizes:
     """The sizes of a table's parts, posed as the run would pose them."""
     from dgpbench.runs.problem import prepare
-    from dgpbench.runs.record import described_data
+    from dgpbench.runs.record import described_problem
 
     problem = prepare(run, table)
     features = problem.train.X.shape[1]
     words = f"{table.name}: {table.num_rows:,} rows, {counted(features, 'feature')}, target {table.target_name}"
-    columns = summary.column_lines(described_data(table, problem.encoder, problem.scaler))
+    columns = summary.column_lines(described_problem(problem))
     return Sizes(len(problem.train.X), len(problem.test.X), features, words, columns)
 
 

@@ -88,6 +88,16 @@ class Table:
         """Digest of the rows as they stand: what published row numbers refer to."""
         return digest_ordered(self._xy)
 
+    def num_repeated(self, rows: np.ndarray, among: np.ndarray) -> int:
+        """Number of rows that equal one of the others in every feature and the target.
+
+        :param rows: row numbers, as ``among``
+        """
+        import pandas as pd
+
+        hashes = pd.util.hash_pandas_object(pd.DataFrame(self._xy), index=False).to_numpy()
+        return int(np.isin(hashes[rows], hashes[among]).sum())
+
     @property
     def _xy(self) -> np.ndarray:
         # Raw cells as their kinds have them: a setting that reads a column otherwise makes another table.

@@ -34,11 +34,13 @@ from dgpbench.training.settings import AdamSettings, OwnSettings
 class HeldOut:
     """Scores of rows that a fit has not seen.
 
+    :param num_repeated: held-out rows that are also training rows
     :param scores: by metric, in original units
     """
 
     num_train: int
     num_test: int
+    num_repeated: int
     scores: dict[str, float]
 
 
@@ -107,7 +109,8 @@ def held_out_scores(run: Run, table: Table, share: float, checkpoints: Checkpoin
     X, _ = table.encoded(split.train)
     rows = points.rows_of(model.predict(X[split.test]), table.y[split.test][:, None])
     scores = metrics.scores(rows)
-    return HeldOut(len(split.train), len(split.test), scores)
+    repeated = table.num_repeated(split.test, split.train)
+    return HeldOut(len(split.train), len(split.test), repeated, scores)
 
 
 def with_fewer_inducing_points(run: Run, train: Regression) -> Run:

@@ -1,6 +1,7 @@
 """The data of one run, before any model: table, split, scales and standardised rows."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from dgpbench.datasets.own_csv import reading_of
 from dgpbench.datasets.scaling import Found, Regression, Standardiser
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.tasks import Split, make_split, min_deviation
+from dgpbench.errors import Refused
 from dgpbench.predictions.points import Predicted
 from dgpbench.runs import memory
 from dgpbench.runs.resolve import Run
@@ -30,6 +32,11 @@ class Problem:
     train: Regression
     test: Regression
 
+    @cached_property
+    def num_repeated(self) -> int:
+        """Number of test rows of a user's own table that are also training rows, features and target equal."""
+        return self.table.num_repeated(self.split.test, self.split.train) if self.table.verified == "own" else 0
+
     @property
     def targets(self) -> np.ndarray:
         """y of the test rows in original units, [N*, 1]."""
@@ -43,7 +50,8 @@ class Problem:
 def prepare(run: Run, table: Table) -> Problem:
     """Split and standardise; the training rows alone decide how.
 
-    :raises Refused: where the method cannot be fitted to so few, or so many, rows
+    :raises Refused: where the method cannot be fitted to so few, or so many, rows, or the test rows are the training
+        rows
     """
     split = make_split(table, run.task, run.split, run.dataset)
     X, encoder = table.encoded(split.train)
@@ -52,7 +60,14 @@ def prepare(run: Run, table: Table) -> Problem:
     train = scaler.transform(X[split.train], table.y[split.train])
     test = scaler.transform(X[split.test], table.y[split.test])
     check_sizes(run, len(train.X), train.X.shape[1], len(test.X))
-    return Problem(table, split, encoder, scaler, train, test)
+    problem = Problem(table, split, encoder, scaler, train, test)
+    copied = table.fixed_train_rows and problem.num_repeated == len(split.test)
+    if copied and table.num_repeated(split.train, split.test) == len(split.train):
+        raise Refused(
+            f"dataset.test_path={table.sources[-1].origin} is a copy of the training file: scores on training rows are "
+            "no test; name a file of other rows, or leave dataset.test_path out and use task=interpolation"
+        )
+    return problem
 
 
 def check_sizes(run: Run, num_rows: int, num_features: int, num_test_rows: int) -> None:

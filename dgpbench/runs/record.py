@@ -89,14 +89,20 @@ def compose(
         "config": run.config,
         "config_hash": run.config_hash,
         "model": None if result is None else result.model,
-        "data": described_data(problem.table, problem.encoder, problem.scaler)
-        | {"n_train": len(problem.split.train), "n_test": len(problem.split.test)},
+        "data": described_problem(problem),
         "git": provenance.git_state(),
         "versions": provenance.versions(packages_of(run.method.name)),
         "host": provenance.host(run.limits.num_threads),
         "started": started.isoformat(timespec="seconds"),
         "finished": finished.isoformat(timespec="seconds"),
     }
+
+
+def described_problem(problem: Problem) -> dict[str, Any]:
+    """The data of one split: ``described_data``, the sizes, and the number of test rows that are also training rows."""
+    sizes = {"n_train": len(problem.split.train), "n_test": len(problem.split.test)}
+    repeated = {"n_repeated": problem.num_repeated} if problem.num_repeated else {}
+    return described_data(problem.table, problem.encoder, problem.scaler) | sizes | repeated
 
 
 def described_data(table: Table, encoder: ColumnEncoder, scaler: Standardiser) -> dict[str, Any]:

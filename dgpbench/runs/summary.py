@@ -67,7 +67,18 @@ def column_lines(data: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {data['left_out']:,} {'row' if one else 'rows'} without a value left out")
     if lines and data["dropped"]:
         lines.append(f"  left out, being constant on the training rows: {', '.join(data['dropped'])}")
-    return lines
+    return lines + repeated_lines(data.get("n_repeated", 0), data.get("n_test", 0))
+
+
+def repeated_lines(num_repeated: int, num_test: int) -> list[str]:
+    """A warning that test rows are also training rows, if there are any."""
+    if not num_repeated:
+        return []
+    are = "is" if num_repeated == 1 else "are"
+    return [
+        f"  {num_repeated:,} of {num_test:,} test rows {are} also among the training rows, equal in features and "
+        "target: scores of new rows may be worse"
+    ]
 
 
 def _title(record: Mapping[str, Any]) -> str:
