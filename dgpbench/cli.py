@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from dgpbench import __version__
 from dgpbench.errors import Refused
-from dgpbench.system import files, interrupts
+from dgpbench.system import files, interrupts, terminal
 
 # With a default of its own, since argparse else calls them required where another argument is missing.
 _OVERRIDES: dict[str, Any] = {"nargs": "*", "metavar": "KEY=VALUE", "default": []}
@@ -255,7 +255,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = 0
     try:
         try:
-            code = _answer(arguments)
+            with terminal.escaping():
+                code = _answer(arguments)
         finally:
             if sys.stdout is not None:  # None where it was closed before we began
                 sys.stdout.flush()  # here, where it can still be said that it fails

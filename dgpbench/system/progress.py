@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from dgpbench.errors import printable
+
 PLAIN_SECONDS = 10.0
 FIRST_SECONDS = 0.3  # of iterations, by which the rest is estimated
 
@@ -33,6 +35,7 @@ def progress(title: str, *, objective: str, shown: bool) -> Iterator:
 
     :param objective: the name of what is maximised, such as ELBO
     """
+    title = printable(title)
     if not shown:
         yield lambda row, total: None
     elif sys.stderr.isatty():
@@ -79,7 +82,7 @@ def _bar(title: str, objective: str):
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[text]}"),

@@ -11,6 +11,7 @@ from dgpbench.datasets.archives import opened
 from dgpbench.runs import store
 
 SCRIPT = "<script>alert(1)</script>"
+STEERING = "\x1b]0;title\x07\x1b[31m\x9b2J\b\u202e"  # a title, a colour, a cleared screen, another direction
 
 
 def test_a_script_in_the_header_of_a_table_reaches_the_report_as_text(tmp_path):
@@ -51,6 +52,31 @@ def test_a_script_in_any_text_of_a_record_reaches_the_report_as_text(tmp_path):
     text = (tmp_path / "report.html").read_text()
     assert "&lt;script&gt;" in text
     assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize("words", [["show", "{run}"], ["table", "lindinger2020_table1", "results_dir={results}"]])
+def test_control_characters_of_a_record_reach_no_terminal(words, tmp_path, capsys):
+    from one_record import directory_of, record_of
+
+    results = tmp_path / "results"
+    texts = {"reason": f"{STEERING} ended", "notes": [STEERING], "versions": {STEERING: STEERING}}
+    texts["config"] = {"method": {"name": STEERING}, "training": {}, "prediction": {}}
+    store.write_run(directory_of(results), record_of(status="failed", scores={}, traceback=STEERING, **texts))
+    main([text.format(run=directory_of(results), results=results) for text in words])
+    captured = capsys.readouterr()
+    assert not set("\x1b\x07\x9b\b\u202e") & set(captured.out + captured.err)
+    assert words[0] != "show" or r"\x1b]0;title\x07" in captured.out
+
+
+@pytest.mark.parametrize("drop", ["", "[nothing]"], ids=["taken", "refused"])
+def test_control_characters_of_a_table_reach_no_terminal(drop, tmp_path, capsys):
+    path = tmp_path / f"{STEERING}.csv"
+    np.savetxt(path, np.random.default_rng(0).normal(size=(40, 2)), delimiter=",", header=f"{STEERING}a,y", comments="")
+    own = ["dataset=csv", f'dataset.path="{path}"', "dataset.target=y", *([f"dataset.drop={drop}"] if drop else [])]
+    assert main(["validate", "method=gpr", *own]) == (2 if drop else 0)
+    captured = capsys.readouterr()
+    assert not set("\x1b\x07\x9b\b\u202e") & set(captured.out + captured.err)
+    assert r"\x1b" in captured.out + captured.err
 
 
 @pytest.mark.parametrize("name", [store.POSTERIOR, store.PARAMETERS])

@@ -1,10 +1,12 @@
 """What a set of runs cost and which of them failed, in words."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from dgpbench.errors import printable
 from dgpbench.experiments.items import column_name
 from dgpbench.report.cells import KEYS
 from dgpbench.runs import store
@@ -101,4 +103,4 @@ def begun_again_text(runs: pd.DataFrame) -> str:
 
 def _line(text: str) -> str:
     """One line that Markdown leaves as it is."""
-    return " ".join(text.split()).replace("<", "&lt;").replace("|", "\\|")
+    return re.sub(r"[\\`*\[\]|]", r"\\\g<0>", printable(" ".join(text.split()))).replace("<", "&lt;")
