@@ -4,7 +4,8 @@ What a file holds decides whether it is good. A copy that cannot be read, or who
 removed from the cache and the next one is tried.
 """
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -19,6 +20,8 @@ from dgpbench.datasets.table import SourceFile
 from dgpbench.datasets.transfer import Unreachable, download
 from dgpbench.errors import Refused
 
+PAUSES_SECONDS = (0.5, 2.0)
+AGAIN_SECONDS = 60.0
 Content = TypeVar("Content")
 
 
@@ -59,7 +62,7 @@ def obtain(name: str, sources: tuple[Source, ...], accept: Callable[[Copy], Cont
 
     :raises Refused: when there is none, saying what was tried
     """
-    unreachable: list[str] = []
+    unreachable: dict[str, str] = {}  # by URL, in a few words
     damaged: list[str] = []
     for copy in _copies(sources, unreachable):
         try:
@@ -86,16 +89,16 @@ def is_here(sources: tuple[Source, ...]) -> bool:
     return any(True for _ in chain(cached(sources), local))
 
 
-def _copies(sources: tuple[Source, ...], unreachable: list[str]) -> Iterator[Copy]:
+def _copies(sources: tuple[Source, ...], unreachable: dict[str, str]) -> Iterator[Copy]:
     yield from cached(sources)
-    where = mirror()
+    where, asked = mirror(), [(source, source.url) for source in sources]
     if where and where.startswith(("http://", "https://")):
-        for source in with_unpacked(sources):
-            yield from _downloaded(source, f"{where}/{source.url.partition('://')[2].partition('?')[0]}", unreachable)
+        asked[:0] = [
+            (source, f"{where}/{source.url.partition('://')[2].partition('?')[0]}") for source in with_unpacked(sources)
+        ]
     elif where:
         yield from _in_directory(Path(where), sources)
-    for source in sources:
-        yield from _downloaded(source, source.url, unreachable)
+    yield from _downloaded(asked, unreachable)
 
 
 def _in_directory(directory: Path, sources: tuple[Source, ...]) -> Iterator[Copy]:
@@ -106,14 +109,24 @@ def _in_directory(directory: Path, sources: tuple[Source, ...]) -> Iterator[Copy
             yield Copy(source, path, source.url)  # a record says what file it was, not where this machine keeps it
 
 
-def _downloaded(source: Source, url: str, unreachable: list[str]) -> Iterator[Copy]:
-    path = cache_directory() / source.place
-    try:
-        download(url, path)
-    except Unreachable as error:
-        unreachable.append(f"{url} ({error})")
-    else:
-        yield Copy(source, path, url)
+def _downloaded(asked: list[tuple[Source, str]], unreachable: dict[str, str]) -> Iterator[Copy]:
+    """Ask each URL once, then those again whose fault may pass: twice, and no longer than ``AGAIN_SECONDS`` in all."""
+    begin = time.monotonic()
+    for pause in (None, *PAUSES_SECONDS):
+        busy = []
+        for source, url in asked:
+            if pause is not None and time.monotonic() - begin > AGAIN_SECONDS:
+                return
+            time.sleep(pause or 0.0)
+            path = cache_directory() / source.place
+            try:
+                download(url, path)
+            except Unreachable as error:
+                unreachable[url] = str(error)
+                busy += [(source, url)] if error.passing else []
+            else:
+                yield Copy(source, path, url)
+        asked = busy
 
 
 @contextmanager
@@ -135,10 +148,11 @@ def _all_damaged(name: str, damaged: list[str]) -> str:
     return f"no good copy of {name} could be had: {'; '.join(damaged)}; {_other_ways()}"
 
 
-def _no_copy(name: str, unreachable: list[str]) -> str:
+def _no_copy(name: str, unreachable: Mapping[str, str]) -> str:
+    tried = [f"{url} ({why})" for url, why in unreachable.items()]
     at_hand = ", ".join(other for other, spec in specs().items() if is_at_hand(spec))
     return (
-        f"{name} could not be downloaded, tried {'; '.join(unreachable)}; {_other_ways()}, "
+        f"{name} could not be downloaded, tried {'; '.join(tried)}; {_other_ways()}, "
         f"or take a data set that needs no download ({at_hand})"
     )
 

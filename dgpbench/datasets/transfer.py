@@ -1,20 +1,23 @@
-"""Fetch one URL into one file: whole or not at all, again after a passing fault, with a bar for a large file."""
+"""Fetch one URL into one file: whole or not at all, in bounded time, with a bar for a large file."""
 
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dgpbench.datasets.cache import writing
+from dgpbench.errors import Refused
 
-CONNECT_AND_READ_SECONDS = (10, 30)
-PAUSES_SECONDS = (0.5, 2.0)
+CONNECT_AND_READ_SECONDS = (10, 15)
+ANSWER_SECONDS = 60.0  # with all redirections
 LARGE_BYTES = 1_000_000
 # No server can hold a run for ever or fill the disk: a body that drips is given up, as is one beyond any data set here.
 LEAST_BYTES_PER_SECOND = 1000
-DRIP_SECONDS = 60.0
+DRIP_SECONDS = 30.0
+MAX_SECONDS = 3600.0
 MAX_BYTES = 4 * 1024**3
 
 
@@ -23,26 +26,34 @@ class TooLarge(Exception):
 
 
 class Unreachable(Exception):
-    """A URL that did not give its file; the message is a few words."""
+    """A URL that did not give its file; the message is a few words.
+
+    :param passing: whether trying again may help
+    """
+
+    def __init__(self, words: str, *, passing: bool = False):
+        super().__init__(words)
+        self.passing = passing
 
 
 def download(url: str, target: Path) -> None:
-    """Fetch a URL, trying again twice when the server is busy or the body ends early.
+    """Fetch a URL.
 
     :raises Unreachable: when it cannot be had
     :raises Refused: when it cannot be written
     """
     import requests
 
-    for pause in (*PAUSES_SECONDS, None):
-        try:
-            return _fetch(url, target)
-        except TooLarge as error:
-            raise Unreachable(str(error)) from error
-        except requests.RequestException as error:
-            if pause is None or not _passing(error):
-                raise Unreachable(_words(error)) from error
-            time.sleep(pause)
+    try:
+        _fetch(url, target)
+    except TooLarge as error:
+        raise Unreachable(str(error)) from error
+    except requests.RequestException as error:
+        raise Unreachable(_words(error), passing=_passing(error)) from error
+    except (Refused, OSError):  # the disk's
+        raise
+    except Exception as error:  # requests, urllib3 and http.client each have their own for a header that is malformed
+        raise Unreachable("its answer is malformed") from error
 
 
 def _fetch(url: str, target: Path) -> None:
@@ -53,31 +64,36 @@ def _fetch(url: str, target: Path) -> None:
         timeout=CONNECT_AND_READ_SECONDS,
         chunk_size=65536,
         progressbar=bar if sys.stderr.isatty() else False,
-        hooks={"response": _watch},
+        hooks={"response": partial(_watch, time.monotonic())},
     )
     try:
-        with writing(target) as partial:
-            fetch(url, str(partial), None)
+        with writing(target) as unfinished:
+            fetch(url, str(unfinished), None)
     finally:
         bar.close()
 
 
-def _watch(response: Any, **_: Any) -> None:
-    """Have a body read as it arrives, with an eye on its rate and size; urllib3 alone waits for each chunk to fill."""
+def _watch(asked: float, response: Any, **_: Any) -> None:
+    """Have a body read as it arrives, with an eye on its rate and size; urllib3 alone waits for each chunk to fill.
+
+    :param asked: when the first of several redirections was asked
+    """
+    import requests
+
     raw, begin = response.raw, time.monotonic()
+    if begin - asked > ANSWER_SECONDS:
+        raise requests.ReadTimeout("it redirects and redirects")
     if not hasattr(raw, "read1"):  # before urllib3 2.1: its own reading, whose time-out is between two packets
         return
 
     def stream(amount: int, decode_content: bool = True) -> Iterator[bytes]:
-        import requests
-
         size = 0
         with closing(raw):  # a body that is given up keeps no server busy
             while data := raw.read1(amount, decode_content=decode_content):
                 size, seconds = size + len(data), time.monotonic() - begin
                 if size > MAX_BYTES:
                     raise TooLarge(f"more than {MAX_BYTES:,} bytes")
-                if seconds > DRIP_SECONDS and size < LEAST_BYTES_PER_SECOND * seconds:
+                if seconds > MAX_SECONDS or (seconds > DRIP_SECONDS and size < LEAST_BYTES_PER_SECOND * seconds):
                     raise requests.ReadTimeout("the body drips")
                 yield data
 

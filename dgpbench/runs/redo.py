@@ -24,6 +24,7 @@ from dgpbench.runs.compact import split_digest
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.lines import Line
 from dgpbench.runs.resolve import Run, resolve_overrides
+from dgpbench.system import provenance
 
 BOUND = (
     0.1  # nats; the share by which a score in units of y may move, as 0.1 nats is 10 % of a scale; and a share of rows
@@ -39,7 +40,7 @@ class Verdict:
 
 
 def again(line: Line, folder: str | Path, table: Sequence[str] = ()) -> Run:
-    """The run of a record, with results in another folder, and as many threads as it had.
+    """The run of a record, with results in another folder, and as many threads as it had, if the machine has them.
 
     :param table: where a user's own table is, ``dataset=csv dataset.path=FILE ...``: a record holds its digest alone
     :raises Refused: where it is not done, or what names it now means other settings or other code
@@ -59,7 +60,7 @@ def again(line: Line, folder: str | Path, table: Sequence[str] = ()) -> Run:
             f"{line.source} was made with other settings than `dgpbench run {' '.join(arguments)}` has now; "
             f"its code is commit {commit_of(record)}"
         )
-    threads = record["host"].get("threads") or run.limits.num_threads
+    threads = min(record["host"].get("threads") or run.limits.num_threads, provenance.processors())
     limits = replace(run.limits, results_dir=str(folder), num_threads=threads, timeout_minutes=None)
     return replace(run, limits=limits).quietly()
 

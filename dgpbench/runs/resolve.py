@@ -18,6 +18,7 @@ from dgpbench.methods.contract import families, settings_class
 from dgpbench.methods.settings import GPSettings, MethodSettings
 from dgpbench.runs import start
 from dgpbench.runs.identity import Identity
+from dgpbench.system import provenance
 from dgpbench.training.settings import OPTIMISERS, TrainingSettings
 
 RECORDED_OF_DATA = ("name", "kind", "target", "seed", "num_rows")  # the rest of a data set's file changes no table
@@ -60,6 +61,12 @@ class Limits:
     timeout_minutes: float | None = setting("the run fails with status timeout after this long", above=0)
     plot: bool = setting("write a picture beside the record")
     progress: bool = setting("say what the run will take, and show its progress")
+
+    def __post_init__(self) -> None:
+        if self.num_threads > provenance.processors():
+            raise Refused(
+                f"num_threads={self.num_threads} cannot be used; this machine runs {provenance.processors()} at a time"
+            )
 
     @property
     def seconds(self) -> float | None:

@@ -3,6 +3,7 @@
 Hydra itself answers a misspelt name with several lines and exit code 1, and accepts ``+new=1`` and ``~method``.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
@@ -14,6 +15,8 @@ from dgpbench.config.settings import did_you_mean
 from dgpbench.errors import Refused
 from dgpbench.runs.resolve import Run, is_known, keys, resolve_overrides
 
+FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
+HYDRAS = (*FOLDERS, "hydra.output_subdir", "hydra.verbose", "hydra/launcher")
 FEW = 100  # combinations of a sweep, all of which are looked at
 
 
@@ -52,9 +55,7 @@ def _is_hydras(override: Any) -> bool:
 def _check_key(override: Any) -> None:
     key = override.key_or_group
     if _is_hydras(override):
-        # Hydra would call whatever function a callback or launcher names, here or in a YAML file on its search path.
-        if "_target_" in key or "_target_" in str(override.value()) or key == "hydra.searchpath":
-            raise Refused(f"{override.input_line} names code to be run; an override can choose and set, but not that")
+        _check_hydras(override)
         return
     known = is_known(key)
     if known and (override.is_add() or override.is_force_add() or override.is_delete()):
@@ -65,6 +66,20 @@ def _check_key(override: Any) -> None:
                 raise groups.unknown(key, name)
     elif not known:
         raise _unknown_key(key)
+
+
+def _check_hydras(override: Any) -> None:
+    """Refuse what may name code: Hydra calls what a callback, a launcher or a sweeper says, in whatever spelling."""
+    key, value, package = override.key_or_group, override.value(), override.package
+    allowed = key in HYDRAS or re.fullmatch(r"hydra\.launcher\.[a-z]\w*", key)
+    plain = value is None or isinstance(value, bool | int | float | str)
+    refers = "${" in str(value) and key not in FOLDERS
+    elsewhere = key == "hydra/launcher" and not re.fullmatch(r"\w+", str(value))
+    if not allowed or not plain or refers or elsewhere or package is not None:
+        raise Refused(
+            f"{override.input_line} may name code to be run, so it cannot be set; of Hydra's own keys, "
+            f"{', '.join((*HYDRAS, 'hydra.launcher.KEY'))} take a word or a number each"
+        )
 
 
 def _unknown_key(key: str) -> Refused:

@@ -75,6 +75,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def processors() -> int:
+    """How many threads the machine runs at a time, whichever of them this process may use."""
+    return os.cpu_count() or 1
+
+
 def cpu_model(listing: Path = Path("/proc/cpuinfo")) -> str:
     """The processor as Linux lists it, or what Python knows elsewhere: 'AMD EPYC (family 25, model 17)'.
 

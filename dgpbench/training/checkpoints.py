@@ -9,8 +9,6 @@ import json
 import os
 import shutil
 import time
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,7 +105,10 @@ class Checkpoints:
             with np.load(path, allow_pickle=False) as file:
                 about = json.loads(file["about"].tobytes())
                 arrays = [file[f"v{index}"] for index in range(len(variables))]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+            fits = all(
+                array.shape == tuple(variable.shape) and array.dtype == variable.dtype.as_numpy_dtype
+                for array, variable in zip(arrays, variables, strict=True)
+            )
+            return (arrays, about) if fits and about["key"] == self.key else None
+        except Exception:  # a damaged archive can raise nearly anything, and an older one may be whole
             return None
-        fits = all(array.shape == tuple(variable.shape) for array, variable in zip(arrays, variables, strict=True))
-        return (arrays, about) if fits and about["key"] == self.key else None

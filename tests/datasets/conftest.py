@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dgpbench.datasets import transfer
+from dgpbench.datasets import download
 from dgpbench.datasets.readers import read
 from dgpbench.datasets.table import digest
 
@@ -28,7 +28,7 @@ def httpserver_listen_address() -> tuple[str, int]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DGPBENCH_MIRROR", raising=False)
-    monkeypatch.setattr(transfer, "PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr(download, "PAUSES_SECONDS", (0, 0))
     return tmp_path / "cache"
 
 

@@ -215,4 +215,4 @@ def test_a_request_gives_up_in_time(httpserver: HTTPServer, monkeypatch: pytest.
     monkeypatch.setattr(requests, "get", slow)
     with pytest.raises(Refused, match="no answer in time"):
         load(small_spec(httpserver.url_for("/t.csv")))
-    assert seen == [(10, 30)] * 3
+    assert seen == [(10, 15)] * 3

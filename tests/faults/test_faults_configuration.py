@@ -112,6 +112,19 @@ def test_validate_imports_no_tensorflow_and_runs_nothing(tmp_path):
         "hydra.callbacks.x._target_=os.system",
         "+hydra.callbacks.x._target_=os.getcwd",
         "+hydra.callbacks.x={_target_: os.mkdir, path: exploded}",
+        "++hydra.callbacks.x=${dataset.drop}",
+        "++hydra.callbacks.x.${dataset.name}=os.getcwd",
+        "hydra.launcher=${dataset.drop}",
+        "hydra.launcher.n_jobs=${dataset.drop}",
+        "+hydra.launcher.x={y: 1}",
+        "hydra/launcher=../../../../tmp/x",
+        "hydra/callbacks@hydra.launcher=x",
+        "hydra/launcher@hydra.callbacks=basic",
+        "hydra/sweeper=x",
+        "+hydra.sweeper.params.method=mf",
+        "~hydra.callbacks",
+        "hydra.job_logging.handlers.x.class=os.mkdir",
+        "hydra.job.env_set.PYTHONSTARTUP=x.py",
     ],
 )
 def test_a_configuration_cannot_name_code_of_its_own(override, tmp_path, monkeypatch, capsys):
@@ -119,6 +132,19 @@ def test_a_configuration_cannot_name_code_of_its_own(override, tmp_path, monkeyp
     assert main(["run", override, "budget=smoke"]) == 2
     one_sentence(capsys.readouterr().err)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("override", ["hydra.run.dir=x/y", "hydra.launcher.n_jobs=2", "hydra/launcher=joblib"])
+def test_a_key_of_hydras_that_names_no_code_is_taken(override):
+    assert main(["validate", override, "method=gpr", "dataset=diabetes"]) == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["validate"], ["run"], ["bench", "steps", "threads=1000000"]], ids=["validate", "run", "bench"]
+)
+def test_more_threads_than_the_machine_runs_are_refused(words, capsys):
+    assert main([*words, *(["num_threads=1000000"] if words[0] != "bench" else [])]) == 2
+    assert "num_threads=1000000 cannot be used" in one_sentence(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

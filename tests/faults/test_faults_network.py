@@ -1,5 +1,6 @@
 """What a server can do wrong: tried again, passed over or refused; the cache never keeps what is not the table."""
 
+import contextlib
 import io
 import socket
 import time
@@ -9,7 +10,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from dgpbench.datasets import transfer
+from dgpbench.datasets import download, transfer
 from dgpbench.datasets.readers import read
 from dgpbench.datasets.registry import load
 from dgpbench.datasets.table import digest
@@ -23,7 +24,7 @@ READER = {"format": "csv"}
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DGPBENCH_MIRROR", raising=False)
-    monkeypatch.setattr(transfer, "PAUSES_SECONDS", (0, 0))
+    monkeypatch.setattr(download, "PAUSES_SECONDS", (0, 0))
     monkeypatch.setattr(transfer, "CONNECT_AND_READ_SECONDS", (1, 1))
     for variable in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
@@ -72,6 +73,45 @@ def html() -> Response:
 
 def other_bytes() -> Response:
     return Response(TABLE.replace(b"10", b"11"))
+
+
+def redirecting(place: str) -> Response:
+    """To an address as it stands, which werkzeug would mend."""
+    answer = Response(status=302)
+    answer.autocorrect_location_header = False
+    answer.headers["Location"] = place
+    return answer
+
+
+MALFORMED = [
+    *(Response(TABLE, headers={"Content-Length": text}) for text in ("many", "-5", "1e3", "9" * 5000, "")),
+    *map(
+        redirecting,
+        ("http://[::1", "http://\xff\xfe/", "http://a:b:c/", "file:///etc/passwd", "//", "http://" + "a" * 300),
+    ),
+    Response(TABLE, headers={"Content-Encoding": "gzip"}),
+    Response(TABLE, headers={"Content-Type": "\xff; charset=\xfe"}, status=206),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MALFORMED)))
+def test_a_malformed_answer_is_passed_over_for_the_next_source(number, httpserver: HTTPServer, cache):
+    httpserver.expect_request("/bad.csv").respond_with_handler(lambda request: MALFORMED[number])
+    httpserver.expect_request("/good.csv").respond_with_data(TABLE)
+    assert load(spec(httpserver.url_for("/bad.csv"), httpserver.url_for("/good.csv"))).num_rows == 3
+    assert kept(cache) == [TABLE]
+
+
+def test_stalled_servers_are_waited_for_once_each_before_any_is_asked_again(cache, monkeypatch):
+    monkeypatch.setattr(download, "AGAIN_SECONDS", 2.0)
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]  # none accepts
+        urls = [f"http://127.0.0.1:{server.getsockname()[1]}/t.csv" for server in servers]
+        start = time.monotonic()
+        with pytest.raises(Refused) as refusal:
+            load(spec(*urls))
+    assert all(f"{url} (no answer in time)" in str(refusal.value) for url in urls)
+    assert 3.0 <= time.monotonic() - start < 5.0  # a second each, and no second round: 9 when each is asked three times
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,9 @@ def test_control_characters_of_a_record_reach_no_terminal(words, tmp_path, capsy
     results = tmp_path / "results"
     texts = {"reason": f"{STEERING} ended", "notes": [STEERING], "versions": {STEERING: STEERING}}
     texts["config"] = {"method": {"name": STEERING}, "training": {}, "prediction": {}}
+    texts["data"] = {"name": "boston", "n": 506, "d": 13, "n_train": 455, "n_test": 51} | dict.fromkeys(
+        ("digest_xy", "digest_xy_ordered", "verified"), STEERING
+    )
     store.write_run(directory_of(results), record_of(status="failed", scores={}, traceback=STEERING, **texts))
     main([text.format(run=directory_of(results), results=results) for text in words])
     captured = capsys.readouterr()
