@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from dgpbench import __version__
@@ -263,11 +264,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has closed it
         _discard_output()
     except OSError as problem:
-        if problem.errno not in files.FULL:
-            raise
-        _discard_output()
-        why = os.strerror(problem.errno)
-        print(f"dgpbench: the output cannot be written ({why}); make room, or send it elsewhere", file=sys.stderr)
+        said = files.of_temporary_folder(problem, Path.cwd())
+        if said is None:
+            if problem.errno not in files.FULL:
+                raise
+            _discard_output()
+            said = f"the output cannot be written ({os.strerror(problem.errno)}); make room, or send it elsewhere"
+        print(f"dgpbench: {said}", file=sys.stderr)
         return 2
     return code
 

@@ -178,6 +178,6 @@ def test_moments_that_overflow_are_a_failure_and_no_number():
 def test_a_scaler_with_a_transform_survives_json():
     X, y = np.arange(8.0)[:, None], SKEWED.inverse(np.linspace(-2, 2, 8))
     scaler = Standardiser.fit(X, y, ("x",), target_transform="sinh_arcsinh")
-    again = Standardiser.from_json(scaler.to_json())
+    again = Standardiser.from_json(scaler.to_json(), ("x",))
     assert again.warp == scaler.warp
     np.testing.assert_array_equal(again.transform(X, y).Y, scaler.transform(X, y).Y)

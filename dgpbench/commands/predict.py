@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from dgpbench.commands.output import say
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared
 from dgpbench.datasets.columns import said_of_unknown
@@ -27,7 +28,7 @@ READ_BY = ("separator", "decimal", "thousands", "encoding", "header", "sheet", "
 def predict(options: Namespace) -> int:
     """Read, predict and write some thousands of rows at a time, so that a million fit in memory."""
     quantiles = summaries.probabilities(options.quantiles)
-    model = directory.load(options.model)
+    model = directory.load(options.model, lambda text: say(f"dgpbench: {text}"))
     path, unknown = Path(options.table), Counter[tuple[str, str]]()
     parts = _predicted(model, path, _reading(model, options.overrides), quantiles, unknown)
     if options.output is None:

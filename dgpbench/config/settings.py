@@ -11,10 +11,12 @@ reads its attributes.
 import difflib
 import json
 import math
+from collections import abc
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from reprlib import repr as shortened
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from dgpbench.errors import Refused
 
@@ -136,6 +138,33 @@ def recorded(settings: "DataclassInstance") -> dict[str, Any]:
     """
     values = {each.name: getattr(settings, each.name) for each in fields(settings)}
     return {each.name: values[each.name] for each in fields(settings) if each.default != values[each.name]}
+
+
+def typed(kind: Any, value: Any, where: str) -> Any:
+    """Plain data as a type says that an annotation has: a dataclass from a mapping, a tuple from a list, a number, ...
+
+    :param where: what the value is called in a refusal
+    :raises ValueError: for a value of another type, a number that is not finite, a field that is unknown or missing
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, UnionType):  # X | None
+        return None if value is None else typed(next(each for each in arguments if each is not NoneType), value, where)
+    if is_dataclass(kind) and isinstance(value, Mapping):
+        hints = get_type_hints(kind)
+        needed = {each.name for each in fields(kind) if each.default is MISSING}
+        if wrong := {*needed - set(value), *set(value) - set(hints)}:
+            raise ValueError(f"{where} has the wrong fields: {', '.join(sorted(map(str, wrong)))}")
+        return cast(Any, kind)(**{name: typed(hints[name], each, f"{where}.{name}") for name, each in value.items()})
+    if origin is tuple and isinstance(value, list):
+        return tuple(typed(arguments[0], each, where) for each in value)
+    if origin is abc.Mapping and isinstance(value, Mapping):
+        return {key: typed(arguments[1], each, f"{where}.{key}") for key, each in value.items()}
+    types = (int, float) if kind is float else (kind,)
+    if type(value) not in types or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{where} is {shortened(value)}, not {KINDS.get(kind, 'of its type')}")
+    return value
 
 
 def _convert(kind: type, value: Any) -> Any | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dgpbench.config.settings import typed
 from dgpbench.datasets import target_transforms
 from dgpbench.datasets.target_transforms import TRANSFORMS, transformed
 from dgpbench.errors import Refused
@@ -109,12 +110,26 @@ class Standardiser:
         return plain if self.warp is None else plain | {"warp": target_transforms.to_json(self.warp)}
 
     @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> "Standardiser":
-        """What ``to_json`` was called on."""
-        mean_X, scale_X = (np.array(plain[name], np.float64) for name in ("mean_X", "scale_X"))
-        kept, dropped = np.array(plain["kept"], np.int64), tuple(plain["dropped"])
+    def from_json(cls, plain: Mapping[str, Any], feature_names: Sequence[str]) -> "Standardiser":
+        """What ``to_json`` was called on.
+
+        :param feature_names: of all features, in order
+        :raises ValueError: for what it cannot have been called on
+        """
+        kinds = {"kept": tuple[int, ...], "mean_X": tuple[float, ...], "scale_X": tuple[float, ...]}
+        lists = {name: typed(kind, plain[name], f"scaler.{name}") for name, kind in kinds.items()}
+        kept = np.array(lists["kept"], np.int64)
+        mean_X, scale_X = (np.array(lists[name], np.float64) for name in ("mean_X", "scale_X"))
+        mean_y, scale_y = (typed(float, plain[name], f"scaler.{name}") for name in ("mean_y", "scale_y"))
+        constant = tuple(name for i, name in enumerate(feature_names) if i not in {*lists["kept"]})
+        if not lists["kept"] or lists["kept"] != tuple(sorted({*lists["kept"]} & {*range(len(feature_names))})):
+            raise ValueError(f"scaler.kept is not numbers of some of the {len(feature_names)} features, in order")
+        if not len(kept) == len(mean_X) == len(scale_X) or tuple(plain["dropped"]) != constant:
+            raise ValueError("scaler.kept, mean_X, scale_X and dropped are not of the same features")
+        if not (np.all(scale_X > 0) and scale_y > 0):
+            raise ValueError("scaler.scale_X and scale_y are not all above 0")
         warp = target_transforms.from_json(plain["warp"]) if "warp" in plain else None
-        return cls(kept, mean_X, scale_X, plain["mean_y"], plain["scale_y"], dropped, warp)
+        return cls(kept, mean_X, scale_X, mean_y, scale_y, constant, warp)
 
 
 def _deviation(values: np.ndarray) -> np.ndarray:

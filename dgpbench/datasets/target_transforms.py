@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dgpbench.config.settings import typed
 from dgpbench.errors import Refused
 from dgpbench.predictions.warped import Warp
 
@@ -120,8 +121,15 @@ def to_json(warp: Warp) -> dict[str, Any]:
 
 
 def from_json(plain: Mapping[str, Any]) -> Warp:
-    """What ``to_json`` was called on."""
-    return TRANSFORMS[plain["name"]](**{key: value for key, value in plain.items() if key != "name"})
+    """What ``to_json`` was called on.
+
+    :raises ValueError: for what it cannot have been called on
+    """
+    values = dict(plain)
+    warp = typed(TRANSFORMS[values.pop("name")], values, "warp")
+    if isinstance(warp, SinhArcsinh) and not (warp.width > 0 and warp.tails > 0):
+        raise ValueError("warp.width and warp.tails are not above 0")
+    return warp
 
 
 def _loss(parameters: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:

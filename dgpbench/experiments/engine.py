@@ -5,13 +5,16 @@ run does not free ends with its worker, after ``MAX_TASKS`` runs; a worker that 
 those that start from it, and no other.
 """
 
+import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dgpbench.experiments.starts import blocked, chains, waiting
 from dgpbench.runs import timeout_process
@@ -53,6 +56,18 @@ def _in_worker(run: Run) -> Outcome:
             os._exit(interrupts.EXIT_CODES["SIGTERM"])  # no next run
 
 
+def _end_with_parent() -> None:
+    """Have this worker end, with a checkpoint, when its parent is killed: nobody else would tell it to."""
+    threading.Thread(target=_end_after, args=(multiprocessing.parent_process(),), daemon=True).start()
+
+
+def _end_after(parent: Any) -> None:
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(STEP_SECONDS)
+    os._exit(interrupts.EXIT_CODES["SIGTERM"])
+
+
 def _here(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
     ended: dict[Path, Outcome] = {}
     for run in (run for chain in chains(runs) for run in chain):
@@ -67,7 +82,8 @@ def _in_workers(runs: Sequence[Run], workers: int) -> Iterator[tuple[Run, Outcom
     from pebble import ProcessPool
 
     others = set(active_children())
-    pool = ProcessPool(max_workers=workers, max_tasks=MAX_TASKS, context=get_context("spawn"))
+    spawning = get_context("spawn")
+    pool = ProcessPool(workers, MAX_TASKS, initializer=_end_with_parent, context=spawning)
     try:
         yield from _as_they_end(runs, lambda run: pool.schedule(_in_worker, (run.quietly(),), timeout=_limit(run)))
         pool.close()

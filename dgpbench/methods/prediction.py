@@ -13,6 +13,7 @@ from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagate import Paths
 from dgpbench.gp.structures import Structure
 from dgpbench.methods.arrays import arrays_of
+from dgpbench.methods.settings import INDUCING, ROWS, TARGETS
 from dgpbench.predictions import posterior
 from dgpbench.predictions.mixture import GaussianMixture
 from dgpbench.training.early_stopping import Validation, stopping_rule
@@ -22,8 +23,7 @@ from dgpbench.training.settings import AdamSettings
 COLUMNS_AT_ONCE = 8192  # rows x samples of one prediction graph call: bounds its memory
 ROWS_AT_ONCE = 1024  # of a single-layer model
 COMMON = 2**31 - 1  # in place of a chunk's number, which is smaller
-FIRST_Z = ".prior.layers[0].Z"  # inducing inputs [M, D] among the arrays of a deep model
-ROWS, TARGETS = "training_rows", "training_targets"  # of single-layer models, among their arrays
+FIRST_Z = INDUCING.format(0)
 Moments = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 

@@ -15,6 +15,8 @@ KERNELS = ("squared_exponential", "matern12", "matern32", "matern52")
 MAX_WIDTH = 30  # of method.width=inputs: tau = min(30, D), as the papers have it
 MORE_JITTER, LEAST_JITTER = 10.0, 1e-6
 OPTIMISER_COPIES = 4  # a parameter, its gradient and Adam's two moments
+ROWS, TARGETS = "training_rows", "training_targets"  # among the arrays of models that predict from them
+INDUCING = ".prior.layers[{}].Z"  # inducing inputs [M, T_l] of each layer among the arrays of a deep model
 KEPT_FOR_GRADIENTS = 3  # k(Z, h), its whitened form and their gradient, for each layer, row and path
 
 
@@ -50,6 +52,11 @@ class MethodSettings(ABC):
         """For another attempt at a fit that diverged; None where a family has no jitter to raise."""
         return None
 
+    def shapes(self, num_features: int) -> dict[str, tuple[int | None, ...]]:
+        """Shapes of the saved arrays from which the sizes of all others follow; None for any length."""
+        del num_features
+        return {}  # nothing is known of a plug-in's
+
     def check_installed(self) -> None:
         """Refuse a method whose packages are not here."""
         return
@@ -77,6 +84,9 @@ class GPSettings(MethodSettings):
     kernel_variance: float = setting("kernel variance at the start", above=0)
     likelihood_variance: float = setting("s2, noise variance at the start, in standardised units", above=1e-6)
 
+    def shapes(self, num_features: int) -> dict[str, tuple[int | None, ...]]:
+        return {ROWS: (None, num_features), TARGETS: (None, 1)}
+
 
 @dataclass(frozen=True)
 class DeepSettings(GPSettings):
@@ -97,6 +107,10 @@ class DeepSettings(GPSettings):
 
     def with_more_jitter(self) -> Self:
         return replace(self, jitter=MORE_JITTER * max(self.jitter, LEAST_JITTER))
+
+    def shapes(self, num_features: int) -> dict[str, tuple[int | None, ...]]:
+        dims = (num_features, *self.widths()[:-1])
+        return {INDUCING.format(layer): (self.num_inducing, dim) for layer, dim in enumerate(dims)}
 
     def check_rows(self, num_rows: int) -> None:
         check_num_inducing(self.num_inducing, num_rows)

@@ -15,6 +15,9 @@ class SparseSettings(GPSettings):
     num_inducing: int = setting("M, inducing points", low=1)
     train_inducing_inputs: bool = setting("train Z")
 
+    def shapes(self, num_features: int) -> dict[str, tuple[int | None, ...]]:
+        return super().shapes(num_features) | {".inducing_variable.Z": (self.num_inducing, num_features)}
+
     def check_rows(self, num_rows: int) -> None:
         check_num_inducing(self.num_inducing, num_rows)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dgpbench.config.settings import setting
-from dgpbench.methods.settings import DeepSettings
+from dgpbench.methods.settings import ROWS, TARGETS, DeepSettings
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,10 @@ class SubsetSettings(DeepSettings):
     covariance_rate: float = setting(
         "Adam's learning rate of C, as a share of training.learning_rate", above=0, default=1.0
     )
+
+    def shapes(self, num_features: int) -> dict[str, tuple[int | None, ...]]:
+        means = {f".means[{layer}]": (width, self.num_inducing) for layer, width in enumerate(self.widths())}
+        return {ROWS: (self.num_inducing, num_features), TARGETS: (self.num_inducing,), **means}
 
     no_natural_gradients: ClassVar[str] = "its last q enters the bound through the subset's labels alone"
 

@@ -1,7 +1,8 @@
 """A fitted method with all that predictions of new rows need."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,45 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 8192  # whose mixtures are held in memory together
 # The fields of runs.identity.Identity that ``about`` has under ``choices``.
-CHOICES = ("method", "num_layers", "protocol", "budget", "seed", "overrides")
 PREDICTOR = "predictor"
+MOST_LETTERS = 300  # of another package's message
+NUMBERS_AT_ONCE = 2**23  # rows times components of the mixtures that are held together
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What was chosen for a fit, ``choices`` of ``about``: the fields of that name of runs.identity.Identity."""
+
+    method: str
+    num_layers: int
+    protocol: str
+    budget: str
+    seed: int
+    overrides: Mapping[str, Any]
+
+
+CHOICES = tuple(each.name for each in fields(Choices))
+
+
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Turn whatever is met in a file from elsewhere into one sentence.
+
+    :param what: the beginning of that sentence
+    """
+    try:
+        yield
+    except ModuleNotFoundError:  # of a package that is not installed
+        raise
+    except Exception as problem:
+        words = repr(problem)
+        if isinstance(problem, KeyError):
+            words = f"it lacks {problem}"
+        elif isinstance(problem, RecursionError):
+            words = "it is nested too deeply"
+        elif isinstance(problem, Refused | ValueError | OSError):
+            words = str(problem)
+        raise Refused(f"{what}: {' '.join(words.split())[:MOST_LETTERS]}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +67,22 @@ class Model:
     :param arrays: its parameters by path, as ``Predictor.parameters`` gave them
     :param about: where it comes from, plain data: ``choices`` (method, num_layers, protocol, budget, seed, overrides),
         ``data``, ``versions``, ...
+    :param source: the directory that it was loaded from; what its parts then fail at is refused in one sentence
     """
 
     description: Description
     arrays: Mapping[str, np.ndarray]
     about: Mapping[str, Any]
+    source: str = ""
 
     @cached_property
     def predictor(self) -> Predictor:
         """The predictor with the model's arrays."""
-        return self.description.predictor(self.arrays)
+        with self._refusing():
+            return self.description.predictor(self.arrays)
+
+    def _refusing(self) -> AbstractContextManager[None]:
+        return refusing(f"{self.source} cannot be used for predictions") if self.source else nullcontext()
 
     def inputs(self, frame: "pd.DataFrame", where: str = "the table") -> np.ndarray:
         """X [N, D] of a frame, whose columns are found by name.
@@ -46,7 +90,8 @@ class Model:
         :param where: what a refusal calls the frame
         :raises Refused: where a column is missing or holds what it did not hold in training
         """
-        return self.description.encoder.transform(frame, where)
+        with self._refusing():
+            return self.description.encoder.transform(frame, where)
 
     def predict(self, X: np.ndarray) -> Densities:
         """The predictive mixture of rows X [N, D], in the original units of y."""
@@ -57,10 +102,12 @@ class Model:
         """The mixtures of successive rows of X [N, D], so that a million need no more memory than a few thousand."""
         description, predictor = self.description, self.predictor
         kind = np.float32 if description.settings.precision == "float32" else np.float64
+        rows_at_once = min(rows_at_once, max(1, NUMBERS_AT_ONCE // description.settings.num_samples))
         for start in range(0, len(X), rows_at_once):
             description.start()
-            rows = description.scaler.inputs(X[start : start + rows_at_once]).astype(kind)
-            found = description.scaler.restore(predictor.predict(rows, description.seed))
+            with self._refusing():
+                rows = description.scaler.inputs(X[start : start + rows_at_once]).astype(kind)
+                found = description.scaler.restore(predictor.predict(rows, description.seed))
             if not isinstance(found, Densities):
                 name, kind_of = description.settings.method.name, type(found).__name__.lower()
                 raise Refused(

@@ -6,14 +6,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from dgpbench.config.settings import build, recorded
+from dgpbench.config.settings import build, declared, recorded, typed
 from dgpbench.datasets.columns import ColumnEncoder
 from dgpbench.datasets.scaling import Standardiser
 from dgpbench.datasets.table_settings import TableSettings
-from dgpbench.methods.contract import FitSettings, Predictor, restore_function, settings_class
-from dgpbench.system import tf_session
+from dgpbench.methods.contract import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class
+from dgpbench.methods.settings import ROWS, Sizes
+from dgpbench.runs.resolve import Limits, PredictionSettings, Run
+from dgpbench.system import provenance, tf_session
+from dgpbench.system.memory import available
 from dgpbench.training.settings import OPTIMISERS
 
+COLUMN_KINDS = {"number", "flag", "date", "category"}
 FORMAT = 1  # of the plain data; a later one may hold what this version does not understand
 
 
@@ -71,28 +75,64 @@ class Description:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
-        """What ``to_json`` was called on.
+        """What ``to_json`` was called on, every value checked as on a command line; it names no file.
 
-        :raises ValueError: for a later format
+        :raises ValueError: for a later format, or what ``to_json`` cannot have given
+        :raises Refused: for a setting that is unknown or out of its range
         """
-        if plain["format"] > FORMAT:
+        if typed(int, plain["format"], "format") > FORMAT:
             raise ValueError(f"it has format {plain['format']}, of a later dgpbench; this one reads up to {FORMAT}")
         family, optimiser = plain["family"], plain["training"]["optimiser"]
-        name = plain["method"]["name"]
+        if family not in families() and not typed(str, family, "family").startswith(OUTSIDE):
+            raise ValueError(f"there is no family {family}")
+        name = typed(str, plain["method"]["name"], "method.name")
+        if plain["method"].get("blocks_file") is not None:
+            raise ValueError("method.blocks_file names a file, and a model holds its blocks itself")
         method = build(settings_class(family), "method", _without(plain["method"], "name"), name=name)
-        values = _without(plain["training"], "optimiser")
-        training = build(OPTIMISERS[optimiser], "training", values, optimiser=optimiser)
+        training = build(
+            OPTIMISERS[optimiser], "training", _without(plain["training"], "optimiser"), optimiser=optimiser
+        )
+        prediction = build(PredictionSettings, "prediction", {"num_samples": plain["num_samples"]})
+        precision = declared(Run)["precision"].read("precision", plain["precision"])
+        threads = declared(Limits)["num_threads"].read("num_threads", plain["num_threads"])
+        encoder = typed(ColumnEncoder, plain["columns"], "columns")
+        kinds = {column.name: column.kind for column in encoder.columns}
+        if kinds != encoder.schema.kinds or len(kinds) != len(encoder.columns) or not {*kinds.values()} <= COLUMN_KINDS:
+            raise ValueError(
+                "columns.columns and columns.schema.kinds are not of the same columns, or of unknown kinds"
+            )
         return cls(
             family=family,
-            settings=FitSettings(method, training, plain["num_samples"], plain["precision"]),
-            num_threads=plain["num_threads"],
-            seed=plain["seed"],
-            target=plain["target"],
-            reading=build(TableSettings, "dataset", plain["reading"]),
-            encoder=ColumnEncoder.from_json(plain["columns"]),
-            scaler=Standardiser.from_json(plain["scaler"]),
+            settings=FitSettings(method, training, prediction.num_samples, precision),
+            num_threads=min(threads, provenance.processors()),
+            seed=declared(Run)["seed"].read("seed", plain["seed"]),
+            target=typed(str, plain["target"], "target"),
+            reading=replace(build(TableSettings, "dataset", plain["reading"]), path=None, test_path=None),
+            encoder=encoder,
+            scaler=Standardiser.from_json(plain["scaler"], encoder.feature_names),
         )
 
+    def check_arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Whether arrays of these shapes can be the method's, and what it makes of them fits in memory.
 
-def _without(values: Mapping[str, Any], fact: str) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key != fact}
+        :raises ValueError: where not
+        :raises Refused: for more, or fewer, rows than the method takes
+        """
+        method, features = self.settings.method, len(self.scaler.kept)
+        for name, wanted in method.shapes(features).items():
+            shape = shapes.get(name, ())
+            if len(shape) != len(wanted) or any(
+                each not in (size, None) for size, each in zip(shape, wanted, strict=True)
+            ):
+                raise ValueError(f"the array {name} has shape {shape}, and by the settings it is {wanted}")
+        rows = shapes.get(ROWS, (0,))[0]
+        if rows:
+            method.check_rows(rows)
+        sizes = Sizes(rows, features, 1, itemsize=8)
+        need = sum(method.memory(sizes, self.settings.training, self.settings.num_samples).values())
+        if need > available():
+            raise ValueError(f"predictions need at least {need / 2**30:,.1f} GiB of memory, which are not free")
+
+
+def _without(values: Mapping[str, Any], *facts: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in facts}

@@ -68,6 +68,8 @@ def again(line: Line, folder: str | Path, table: Sequence[str] = ()) -> Run:
 def _arguments(line: Line, table: Sequence[str]) -> list[str]:
     """What ``dgpbench run`` takes to carry out the run of a record."""
     identity = Identity(**line.record["identity"])
+    if files := [key for key in identity.overrides if key.endswith(("path", "_file"))]:
+        raise Refused(f"{line.source} names a file in {files[0]}, and no record has a file read: leave it out")
     if groups.exists("dataset", identity.dataset):
         if table:
             raise Refused(f"{line.source} is of dataset={identity.dataset}; leave {' '.join(table)} out")

@@ -49,7 +49,7 @@ class MethodCard:
 class PredictionSettings:
     """Settings of a prediction."""
 
-    num_samples: int = setting("S, samples of a prediction", low=1)
+    num_samples: int = setting("S, samples of a prediction", low=1, high=100_000)
 
 
 @dataclass(frozen=True)

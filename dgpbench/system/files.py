@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dgpbench.errors import Refused
 
+ENOUGH = 2**20  # bytes that are free on a disk which is not full
 FULL = {errno.ENOSPC, errno.EDQUOT}
 NO_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 CANNOT_WRITE = {*FULL, *NO_FOLDER, errno.EROFS, errno.EACCES, errno.EPERM}
@@ -37,6 +38,8 @@ def refusing_unwritable(target: str | os.PathLike, advice: str = ANOTHER_FOLDER)
     try:
         yield
     except OSError as problem:
+        if (said := of_temporary_folder(problem, Path(target))) is not None:
+            raise Refused(said) from problem
         if problem.errno not in CANNOT_WRITE:
             raise
         why = os.strerror(problem.errno)
@@ -45,6 +48,22 @@ def refusing_unwritable(target: str | os.PathLike, advice: str = ANOTHER_FOLDER)
         raise Refused(
             f"{target} cannot be written ({why}; {_room(Path(target))} free there); make room, or {advice}"
         ) from problem
+
+
+def of_temporary_folder(problem: OSError, target: Path) -> str | None:
+    """What to do where it is the folder for temporary files that has no room, and not what was to be written.
+
+    :param target: what was to be written
+    """
+    advice = "make room there, or set TMPDIR to another folder"
+    if str(problem.strerror).startswith("No usable temporary directory"):
+        return f"no temporary file can be written ({problem.strerror}); {advice}"
+    if problem.errno not in FULL or tempfile.tempdir is None:
+        return None
+    folder = Path(tempfile.tempdir)
+    if shutil.disk_usage(folder).free > ENOUGH or shutil.disk_usage(_existing(target)).free <= ENOUGH:
+        return None
+    return f"the folder for temporary files, {folder}, is full; {advice}"
 
 
 @contextmanager
@@ -108,6 +127,9 @@ def check_folder(folder: Path, advice: str) -> None:
             pass
 
 
+def _existing(target: Path) -> Path:
+    return next((folder for folder in (target, *target.absolute().parents) if folder.exists()), Path("/"))
+
+
 def _room(target: Path) -> str:
-    existing = next((folder for folder in (target, *target.absolute().parents) if folder.exists()), Path("/"))
-    return f"{shutil.disk_usage(existing).free / 2**20:,.0f} MiB"
+    return f"{shutil.disk_usage(_existing(target)).free / 2**20:,.0f} MiB"

@@ -35,10 +35,11 @@ def start(num_threads: int, precision: str) -> None:
 
 @contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Send file descriptor 2 to a file, which C++ code writes to; replay it where the import fails."""
+    """Send file descriptor 2 to memory, which C++ code writes to; replay it where the import fails."""
     sys.stderr.flush()
     kept = os.dup(2)
-    with tempfile.TemporaryFile() as sink:
+    in_memory = hasattr(os, "memfd_create")  # Linux; a full folder for temporary files stops no run
+    with open(os.memfd_create("stderr"), "w+b") if in_memory else tempfile.TemporaryFile() as sink:
         os.dup2(sink.fileno(), 2)
         try:
             yield

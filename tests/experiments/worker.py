@@ -1,9 +1,11 @@
 """In place of a worker's run: spawned processes see no other patch, and find this file by its name."""
 
+import signal
 import time
 
 from dgpbench.runs import store
 from dgpbench.runs.outcomes import Outcome
+from dgpbench.system import interrupts
 
 
 def after_its_start(run):
@@ -17,4 +19,16 @@ def after_its_start(run):
     run.directory.mkdir(parents=True)
     (run.directory / "mark").touch()
     assert store.read_if_present(run.directory) is None
+    return Outcome("done", str(run.directory), "")
+
+
+def until_told(run):
+    """Works for a minute, and leaves a mark where it is told to end."""
+    run.directory.mkdir(parents=True)
+    (run.directory / "begun").touch()
+    with interrupts.handled([signal.SIGTERM]):
+        try:
+            time.sleep(60)
+        except KeyboardInterrupt:
+            (run.directory / "ended").touch()
     return Outcome("done", str(run.directory), "")

@@ -1,5 +1,8 @@
 """A disk that is full or read-only: one sentence, nothing half-written, and room lets the same command go on."""
 
+import os
+import tempfile
+
 import pytest
 from fault_tools import TINY, one_sentence, the_record
 from pytest_httpserver import HTTPServer
@@ -8,6 +11,7 @@ from dgpbench.cli import main
 from dgpbench.datasets.registry import load
 from dgpbench.errors import Refused
 from dgpbench.runs import store
+from dgpbench.system.files import replacing
 
 
 @pytest.mark.parametrize(
@@ -91,3 +95,22 @@ def test_a_picture_that_cannot_be_written_does_not_lose_the_run(monkeypatch, tmp
     assert main(["run", *(text for text in TINY if text != "plot=false"), f"results_dir={tmp_path}"]) == 0
     assert "No space left" in capsys.readouterr().out
     assert the_record(tmp_path)["status"] == "done"
+
+
+def test_a_full_folder_for_temporary_files_is_named_as_such(small_disk, monkeypatch, tmp_path, capsys):
+    """Into a pipe, the whole of a file is made there first; nothing of it is the output's fault."""
+    disk = small_disk("size=16k")
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    (disk / "full").write_bytes(b"1" * 12_000)
+    os.mkfifo(tmp_path / "pipe")
+    said = f"the folder for temporary files, {disk}, is full.*set TMPDIR"
+    with pytest.raises(Refused, match=said), replacing(tmp_path / "pipe") as partial:
+        partial.write_bytes(b"1" * 20_000)
+
+    def write(*_):
+        with tempfile.TemporaryFile() as file:
+            file.write(b"1" * 20_000)
+
+    monkeypatch.setattr("dgpbench.cli._dispatch", write)
+    assert main(["list", "methods"]) == 2
+    assert f"the folder for temporary files, {disk}, is full" in one_sentence(capsys.readouterr().err)

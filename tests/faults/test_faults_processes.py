@@ -56,6 +56,29 @@ def test_a_signal_to_a_pool_of_two_leaves_no_process_and_both_checkpoints(name, 
     assert len(checkpointed(tmp_path)) == 2
 
 
+PARENT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import worker
+from dgpbench.experiments import engine
+from dgpbench.runs.resolve import resolve_overrides
+engine._in_worker = worker.until_told
+given = ["method=gpr", f"results_dir={sys.argv[2]}"]
+engine.engine([resolve_overrides([*given, f"split={split}"]) for split in (0, 1)], 2)
+"""
+
+
+def test_the_workers_of_a_pool_that_is_killed_end_as_if_they_were_told(tmp_path):
+    workers = Path(__file__).parents[1] / "experiments"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(workers), str(tmp_path)])
+    until(lambda: len(list(tmp_path.rglob("begun"))) == 2, 120)
+    children = psutil.Process(parent.pid).children(recursive=True)
+    parent.kill()
+    parent.wait(10)
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert len(list(tmp_path.rglob("ended"))) == 2
+
+
 STEP_SECONDS = 6.0  # twice what the pool itself would give its workers
 
 
