@@ -20,11 +20,17 @@ from dgpbench.system import files, interrupts, terminal
 
 # With a default of its own, since argparse else calls them required where another argument is missing.
 _OVERRIDES: dict[str, Any] = {"nargs": "*", "metavar": "KEY=VALUE", "default": []}
+WITH_ACTIONS = ("data", "results", "bench")  # commands that print their help when no action is given
 GROUPS = ("methods", "datasets", "tasks", "protocols", "budgets", "experiments")
 
 
 class _Parser(argparse.ArgumentParser):
     """argparse whose complaints are one sentence."""
+
+    def __init__(self, **given: Any):
+        super().__init__(**given)
+        # For the help alone: `_with_plugins` takes it from the arguments.
+        self.add_argument("--plugin", metavar="FILE", help="load methods from a Python file (repeatable)")
 
     def error(self, message: str) -> NoReturn:
         from dgpbench.config.settings import did_you_mean
@@ -324,6 +330,8 @@ def _offers(group: str) -> list[str]:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    if arguments in ([], *([name] for name in WITH_ACTIONS)):
+        arguments = [*arguments, "--help"]
     if arguments[:1] in (["run"], ["validate"]):
         return _command(arguments[0])(arguments[1:])
     options = _parse(arguments)

@@ -51,7 +51,7 @@ GRADIENT_BOOSTING_QUANTILES = Method(
     fit_quantiles,
     BoostingSettings,
     title="Gradient boosting of 17 quantiles (scikit-learn)",
-    citation="Friedman (2001), Greedy function approximation: a gradient boosting machine, Annals of Statistics 29",
+    citation="friedman2001",
 )
 
 
@@ -104,6 +104,6 @@ NGBOOST = Method(
     NGBoostSettings,
     title="Natural gradient boosting of a Gaussian (NGBoost)",
     packages={"ngboost": "in a checkout, pip install '.[ngboost]'"},
-    citation="Duan et al. (2020), NGBoost: natural gradient boosting for probabilistic prediction, ICML",
+    citation="duan2020",
     budgets={"smoke": {"max_stages": 50, "learning_rate": 0.1}},
 )

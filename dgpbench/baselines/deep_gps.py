@@ -112,7 +112,7 @@ GPFLUX_DGP = Method(
     DeepGPSettings,
     title="Doubly stochastic variational inference as GPflux has it",
     packages={"gpflux": PEERS},
-    citation="Dutordoir et al. (2021), GPflux: a library for deep Gaussian processes, arXiv:2104.05674",
+    citation="dutordoir2021",
     budgets=BUDGETS,
 )
 
@@ -212,7 +212,6 @@ GPYTORCH_DGP = Method(
     GPyTorchSettings,
     title="Doubly stochastic variational inference as GPyTorch has it",
     packages={"gpytorch": PEERS},
-    citation="Gardner et al. (2018), GPyTorch: blackbox matrix-matrix Gaussian process inference with GPU "
-    "acceleration, NeurIPS",
+    citation="gardner2018",
     budgets=BUDGETS,
 )

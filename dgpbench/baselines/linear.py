@@ -16,5 +16,5 @@ BAYESIAN_RIDGE: Method = from_sklearn(
     "bayesian_ridge",
     _build,
     title="Bayesian linear regression (scikit-learn)",
-    citation="MacKay (1992), Bayesian interpolation, Neural Computation 4, 415-447",
+    citation="mackay1992",
 )

@@ -97,8 +97,7 @@ DEEP_ENSEMBLE = Method(
     fit_ensemble,
     EnsembleSettings,
     title="Ensemble of five heteroscedastic networks",
-    citation="Lakshminarayanan, Pritzel & Blundell (2017), Simple and scalable predictive uncertainty estimation using "
-    "deep ensembles, NeurIPS",
+    citation="lakshminarayanan2017",
     budgets={"smoke": {"epochs": 3}},
 )
 
@@ -195,7 +194,6 @@ MC_DROPOUT = Method(
     fit_dropout,
     DropoutSettings,
     title="Monte Carlo dropout",
-    citation="Gal & Ghahramani (2016), Dropout as a Bayesian approximation: representing model uncertainty in deep "
-    "learning, ICML",
+    citation="gal2016",
     budgets={"smoke": {"epochs": 3, "rates": [0.05], "noises": [0.1, 0.4], "num_samples": 20}},
 )

@@ -8,24 +8,26 @@ from dgpbench.errors import Refused
 
 
 def cite(options: Namespace) -> int:
-    """Print the reference of a method, with its BibTeX, or that of a data set with its licence."""
-    if groups.exists("method", options.name):
-        values = groups.describe("method", options.name)
-        key = values["citation"]
-        print(f"{options.name}: {values['title']}\n{references.text(key)}\n\n{references.bibtex(key)}".rstrip())
-        return 0
-    if options.name in groups.names("dataset"):
-        values = groups.describe("dataset", options.name)
-        print("\n".join([f"{options.name}: {values['title']}", *_card(values["card"])]))
-        return 0
+    """Print the references of a method or a data set as text, the licence of a data set, and BibTeX entries."""
+    name = options.name
+    if groups.exists("method", name):
+        values, licence = groups.describe("method", name), None
+        keys = [values["citation"]]
+    elif name in groups.names("dataset"):
+        values = groups.describe("dataset", name)
+        keys, licence = values["card"]["citation"], values["card"]["licence"]
+    else:
+        raise _unknown(name)
+    lines = [f"{name}: {values['title']}", *filter(None, map(references.text, keys))]
+    lines += [f"Licence: {licence}"] if licence else []
+    lines += [f"\n{references.bibtex(key, name, values['title'])}" for key in keys]
+    print("\n".join(lines if keys else [*lines, "no reference is known: cite the source of your table"]))
+    return 0
+
+
+def _unknown(name: str) -> Refused:
     names = [*groups.offered("method"), *groups.names("dataset")]
-    raise Refused(
-        f"there is no method or data set '{options.name}'{did_you_mean(options.name, names)}; "
+    return Refused(
+        f"there is no method or data set '{name}'{did_you_mean(name, names)}; "
         "`dgpbench list methods` and `dgpbench list datasets` show them all"
     )
-
-
-def _card(card: dict) -> list[str]:
-    doi = f"https://doi.org/{card['doi']}" if card.get("doi") else None
-    facts = {"": card.get("citation"), "DOI: ": doi, "Licence: ": card.get("licence")}
-    return [f"{name}{value}" for name, value in facts.items() if value] or ["no reference is known"]

@@ -5,7 +5,7 @@ One run needs no launcher; a sweep goes through the real ``@hydra.main``, so tha
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,29 @@ from typing import Any
 from dgpbench import __version__
 from dgpbench.commands.output import say, say_nothing
 from dgpbench.config import groups
+from dgpbench.config.compose import compose
 from dgpbench.config.overrides import split_arguments
+from dgpbench.config.settings import shown
 from dgpbench.errors import Refused
 from dgpbench.runs import outcomes
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run, documented, resolve_overrides
 from dgpbench.runs.validation import check_overrides
+
+
+# Choices that have, between them, a run of every family, optimiser and kind of data with settings.
+EXAMPLES = (
+    ("dataset=csv",),
+    ("method=gpr", "task=folds", "dataset=bimodal"),
+    ("method=sgpr",),
+    ("method=sghmc",),
+    ("method=aep",),
+    ("method=sod",),
+    ("method=fully_factorised",),
+    ("method=sgp", "optimiser=natgrad_adam"),
+)
+
+OWNERS = {"method": "family", "training": "optimiser", "task": "name", "dataset": "kind"}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -119,14 +136,44 @@ def help_text() -> str:
         "Groups (later wins: method < protocol < budget < command line):",
     ]
     lines += [f"  {group + '=':<12}{', '.join(groups.names(group))}" for group in groups.GROUPS]
-    lines += ["", "Settings; [in brackets] the families, optimisers or tasks that have it, where not all do:"]
+    lines += [
+        "",
+        "Settings; [in brackets] the families, optimisers or tasks that have it, where not all do. Defaults are those of",
+        "protocol=lindinger2020 budget=paper; `dgpbench run GROUP=NAME ... --cfg job` prints those of other choices:",
+    ]
+    values = _defaults()
     for key, setting, owners in documented():
         of = f"  [{', '.join(owners)}]" if owners else ""
-        lines.append(f"  {key + '=':<32}{setting.help} ({setting.describe()}){of}")
+        default = _default({owner: value for owner, value in values[key].items() if owner in owners or not owners})
+        lines.append(f"  {key + '=':<32}{setting.help} ({setting.describe()}; default {default}){of}")
     lines += [
         "",
         "Flags: --multirun (-m) runs every combination of comma-separated values, 'range(10)' or 'glob(*)', which a",
         "shell needs quoted; --cfg job prints the configuration and runs nothing; --hydra-help explains the rest.",
+        "--plugin FILE loads methods from a Python file.",
         "A value that holds commas, '=' or brackets needs quotes inside the shell's.",
     ]
     return "\n".join(lines)
+
+
+def _defaults() -> dict[str, dict[str, Any]]:
+    """Each key's values by owner (a family, an optimiser, a task, a kind of data; else '') where nothing else is set."""
+    defaults: dict[str, dict[str, Any]] = {}
+    for choices in (*EXAMPLES, *((f"method={name}",) for name in groups.added("method"))):
+        values = compose(choices).values
+        owners = {section: values[section].get(name) for section, name in OWNERS.items()}
+        for section, value in values.items():
+            of_section = value if isinstance(value, Mapping) else {"": value}
+            for name, each in of_section.items():
+                key = f"{section}.{name}" if name else section
+                defaults.setdefault(key, {}).setdefault(owners.get(section, ""), each)
+    return defaults
+
+
+def _default(values: Mapping[str, Any]) -> str:
+    """'3', or '3; 1 of exact, sparse' where owners differ."""
+    owners: dict[str, list[str]] = {}
+    for owner, value in values.items():
+        owners.setdefault(shown(value), []).append(owner)
+    (usual, _), *others = owners.items()
+    return "; ".join([usual, *(f"{value} of {', '.join(names)}" for value, names in others)])

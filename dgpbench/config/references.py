@@ -1,4 +1,4 @@
-"""The papers that conf/references.yaml has, as text and as BibTeX."""
+"""The papers and data sets in conf/references.yaml, as text and as BibTeX."""
 
 from functools import cache
 from typing import Any
@@ -7,42 +7,34 @@ import yaml
 
 from dgpbench.config import groups
 
+VENUES = ("booktitle", "journal", "school", "publisher", "howpublished")
+
 
 def text(key: str) -> str:
-    """'Salimbeni & Deisenroth (2017), Doubly stochastic ..., Advances in ...'; what is no key as it stands."""
-    if key not in _papers():
+    """'Salimbeni & Deisenroth (2017), Doubly stochastic ..., Advances in ...'; an unknown key as it is."""
+    if key not in _entries():
         return key
-    paper = _papers()[key]
-    names = [author.split(" ")[0] for author in paper["authors"]]
+    entry = _entries()[key]
+    names = [author.partition(", ")[0].strip("{}") for author in entry["author"].split(" and ")]
     who = f"{names[0]} et al." if len(names) > 3 else " & ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    return f"{who} ({paper['year']}), {paper['title']}, {paper['venue']}"
+    venue = next(entry[name] for name in VENUES if name in entry)
+    return f"{who} ({entry['year']}), {entry['title']}, {venue}"
 
 
-def bibtex(key: str) -> str:
-    """An entry that LaTeX takes; nothing of what is no key."""
-    if key not in _papers():
-        return ""
-    paper = _papers()[key]
-    family_first = [", ".join(author.split(" ", 1)) for author in paper["authors"]]
-    kind, where = _kind(paper["venue"])
-    fields: dict[str, Any] = {
-        "title": f"{{{paper['title']}}}",
-        "author": " and ".join(family_first),
-        where: paper["venue"].removeprefix("MSc thesis, "),
-        "year": paper["year"],
-    }
-    if "arxiv" in paper:
-        fields |= {"eprint": paper["arxiv"], "archiveprefix": "arXiv", "doi": f"10.48550/arXiv.{paper['arxiv']}"}
-    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
+def bibtex(key: str, name: str, title: str) -> str:
+    """An entry for BibTeX; for an unknown key, one with a name and a title of its own, and the key as a note."""
+    if key not in _entries():
+        key, entry = name, {"type": "misc", "title": title} | ({"note": key} if key else {})
+    else:
+        entry = dict(_entries()[key])
+    kind = entry.pop("type")
+    entry["title"] = f"{{{entry['title']}}}"
+    if "eprint" in entry:
+        entry |= {"archiveprefix": "arXiv", "doi": f"10.48550/arXiv.{entry['eprint']}"}
+    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in entry.items())
     return f"@{kind}{{{key},\n{lines}}}"
 
 
-def _kind(venue: str) -> tuple[str, str]:
-    if venue.startswith("MSc thesis"):
-        return "mastersthesis", "school"
-    return ("book", "publisher") if venue.endswith("Press") else ("inproceedings", "booktitle")
-
-
 @cache
-def _papers() -> dict[str, Any]:
+def _entries() -> dict[str, Any]:
     return yaml.safe_load((groups.folder() / "references.yaml").read_text(encoding="utf-8"))

@@ -69,7 +69,7 @@ class Setting:
         converted = _convert(self.kind, value) if not (self.words and self.kind is str) else None
         if converted is None or not self._holds(converted):
             hint = did_you_mean(str(value), self.words)
-            raise Refused(f"{key}={_shown(value)} cannot be used; {key} takes {self.describe()}{hint}")
+            raise Refused(f"{key}={shown(value)} cannot be used; {key} takes {self.describe()}{hint}")
         return converted
 
     def _holds(self, value: Any) -> bool:
@@ -180,7 +180,7 @@ def _convert(kind: type, value: Any) -> Any | None:
     return value if isinstance(value, kind) else None
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """As it is written on the command line and in YAML."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 

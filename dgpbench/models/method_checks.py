@@ -28,11 +28,15 @@ KEPT = (0, NEW_ROWS // 2, NEW_ROWS - 1)  # rows that stay where all others chang
 SAME = 1e-6  # relative: the order of sums may change where other rows stand beside
 
 
+class Skipped(Exception):
+    """A demand does not apply to a method; the message gives the reason."""
+
+
 @dataclass(frozen=True)
 class Check:
     """One demand.
 
-    :param ask: None where it is met, else what was seen
+    :param ask: None where it is met, else what was seen; raises ``Skipped`` where there is nothing to check
     """
 
     name: str
@@ -62,13 +66,13 @@ class Trial:
             self._fits[rows, features] = fitting.fit(run, train, SEEDS, TrainingLog())
         return self._fits[rows, features].predictor
 
-    def restored(self, rows: int, features: int) -> Any | None:
-        """The predictor made again from its parameters; None where the method cannot."""
+    def restored(self, rows: int, features: int) -> Any:
+        """The predictor made again from its parameters."""
         predictor = self.fit(rows, features)
         try:
             restore = restore_function(self.run.card.family)
         except Refused:
-            return None
+            raise Skipped("it has no restore, so it saves nothing") from None
         return restore(self._fits[rows, features].settings, predictor.parameters())
 
     def new(self, features: int) -> np.ndarray:
@@ -76,8 +80,8 @@ class Trial:
         return np.random.default_rng(99).normal(size=(NEW_ROWS, features))
 
 
-def check(run: Run) -> Iterator[tuple[str, str | None]]:
-    """Each demand with None, or what was seen in its place.
+def check(run: Run) -> Iterator[tuple[str, str, str]]:
+    """Each demand with 'ok', 'skipped' or 'FAILED', and the reason for the last two.
 
     :param run: a method with its settings; what it says of data plays no part
     :raises Refused: where a package that it needs is not installed
@@ -86,11 +90,14 @@ def check(run: Run) -> Iterator[tuple[str, str | None]]:
     trial = Trial(replace(run, init_from=None))
     for each in CHECKS:
         try:
-            yield each.name, each.ask(trial)
+            seen = each.ask(trial)
+            yield each.name, "FAILED" if seen else "ok", seen or ""
+        except Skipped as reason:
+            yield each.name, "skipped", str(reason)
         except (Diverged, Refused) as problem:
-            yield each.name, str(problem)
+            yield each.name, "FAILED", str(problem)
         except (Exception, SystemExit) as problem:  # a method may fail in any way
-            yield each.name, f"{type(problem).__name__}: {problem}"
+            yield each.name, "FAILED", f"{type(problem).__name__}: {problem}"
 
 
 def _few_rows(trial: Trial) -> str | None:
@@ -122,6 +129,8 @@ def _units(trial: Trial) -> str | None:
             f"at the rows it was trained on its 90 % intervals are {width:.2g} standard deviations wide, and that of "
             "the targets alone is 3.3: a Gaussian has its variance, in the standardised units of train.Y squared"
         )
+    if not ({"mean", "q50"} & set(rows) or {"q05", "q95"} <= set(rows)):
+        raise Skipped("its quantiles give no mean, no median and no 90 % interval")
     return None
 
 
@@ -159,8 +168,6 @@ def _other_rows(trial: Trial) -> str | None:
 
 def _restored(trial: Trial) -> str | None:
     restored = trial.restored(60, 4)
-    if restored is None:
-        return None
     found, again = (each.predict(trial.new(4), SEEDS.prediction) for each in (trial.fit(60, 4), restored))
     return (
         None

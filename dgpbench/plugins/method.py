@@ -74,7 +74,7 @@ class Method:
     :param fit: ``fit(train, settings, seeds, log) -> predictor``; ``settings`` is an instance of ``settings``, and
         ``seeds`` has a number for each kind of draw: initial, holdout, batches, samples, prediction
     :param settings: a frozen dataclass derived from ``Settings``, every field with a default
-    :param citation: as a reader should cite it
+    :param citation: as a reader should cite it, or a key of conf/references.yaml
     :param budgets: budget -> values of settings at that budget
     :param packages: the packages that ``fit`` imports and may lack, by the names they are imported by, each with what
         installs it; a run is refused before it starts where one is missing
