@@ -81,7 +81,7 @@ def _of_held_out(held_out: HeldOut) -> str:
 def _of_model(run: Run, model: Model, target: Path, held_out: HeldOut | None) -> str:
     about = model.about
     lines = [
-        f"{run.card.name} (L = {run.method.num_layers}) fitted to all {about['data']['n']} rows of {run.dataset_name}, "
+        f"{summary.of_method(run.card.name, run.method.num_layers, run.config['method'])} fitted to all {about['data']['n']} rows of {run.dataset_name}, "
         f"{run.protocol}-{run.budget}: {about['iterations']} iterations, training {about['seconds']['training']:.1f} s",
         *summary.column_lines(about["data"]),
     ]

@@ -14,7 +14,7 @@ from dgpbench.errors import Refused
 from dgpbench.predictions import calibration, posterior
 from dgpbench.report import data_panels
 from dgpbench.report.objectives import objective_label, objective_of
-from dgpbench.runs import store
+from dgpbench.runs import store, summary
 from dgpbench.system import files
 
 STYLE = Path(__file__).with_name("dgpbench.mplstyle")
@@ -43,7 +43,7 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
         raise ValueError(f"{run_directory} is {record['status']}: there are no predictions to draw")
     trace_file = run_directory / store.TRACE
     trace = pd.read_parquet(trace_file) if trace_file.exists() else None
-    points, title = pd.read_parquet(run_directory / store.POINTS), title_of(record["identity"])
+    points, title = pd.read_parquet(run_directory / store.POINTS), title_of(record)
     target = target_of(record)
     arrays = store.read_posterior(run_directory, posterior.PICTURED) if store.POSTERIOR in record["files"] else {}
     below = data_panels.below(record["data"], arrays, target)
@@ -53,11 +53,11 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     return output
 
 
-def title_of(identity: Mapping[str, Any]) -> str:
+def title_of(record: Mapping[str, Any]) -> str:
     """'star (L = 3) on boston, interpolation, split 0, seed 0; lindinger2020-laptop'."""
-    return "{method} (L = {num_layers}) on {dataset}, {task}, split {split}, seed {seed}; {protocol}-{budget}".format(
-        **identity
-    )
+    who = record["identity"]
+    method = summary.of_method(who["method"], who["num_layers"], record["config"]["method"])
+    return "{} on {dataset}, {task}, split {split}, seed {seed}; {protocol}-{budget}".format(method, **who)
 
 
 def run_figure(

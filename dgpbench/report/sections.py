@@ -19,7 +19,7 @@ from dgpbench.report.agreement import Comparison
 from dgpbench.report.compare import of_cells
 from dgpbench.report.html_grid import Cell, Grid, name, number, order
 from dgpbench.report.marks import key_of
-from dgpbench.runs.summary import decimals
+from dgpbench.runs.summary import decimals, layers_of
 
 GROUP = ["task", "dataset", "method", "num_layers", "protocol", "budget", "seed"]
 
@@ -55,6 +55,8 @@ def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
     differ = values.groupby(names).transform("nunique") > 1
     settings = settings.where(~differ, settings + " values " + values).str.strip()
     groups = pd.factorize(pd.Series(list(zip(names, values, strict=True)), dtype=object))[0]
+    layers = [layers_of(*each) for each in zip(frame["num_layers"], (each["method"] for each in frame["config"]), strict=True)]
+    frame["L"] = ["" if each is None else each for each in layers]
     return frame.assign(settings=settings, group=[f"g{code + 1}" for code in groups])
 
 
@@ -149,7 +151,7 @@ def _group_rows(rows: pd.DataFrame, scored: Sequence[str]) -> list[tuple[Cell, .
     places: dict[str, list[int]] = {}
     for place, group in enumerate(rows["group"]):
         places.setdefault(group, []).append(place)
-    identity = rows[["dataset", "method", "num_layers", "settings"]].to_numpy()
+    identity = rows[["dataset", "method", "L", "settings"]].to_numpy()
     done = (rows["status"] == "done").to_numpy()
     numbers = rows.reindex(columns=[*scored, "seconds_training"]).to_numpy(float)  # each a few runs: faster than pandas
     lines = []
@@ -184,7 +186,7 @@ def run_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
         "task",
         "dataset",
         "method",
-        "num_layers",
+        "L",
         "protocol",
         "budget",
         "split",

@@ -17,6 +17,20 @@ QUICKER, FULL = "laptop", "paper"  # budgets
 PARTS = ("tracing", "training", "prediction", "total")  # of a run's seconds, in their order
 
 
+def layers_of(num_layers: int, settings: Mapping[str, Any]) -> int | None:
+    """L of a method with its settings as a record keeps them; of a plug-in its setting ``layers``, if it has one."""
+    if "code" not in settings:
+        return num_layers
+    layers = settings.get("layers")
+    return layers if isinstance(layers, int) else None
+
+
+def of_method(name: str, num_layers: int, settings: Mapping[str, Any]) -> str:
+    """'star (L = 3)'; the name alone where a method has no layers."""
+    layers = layers_of(num_layers, settings)
+    return name if layers is None else f"{name} (L = {layers})"
+
+
 def of_start(run: Run, num_rows: int) -> str:
     """What a run is about to do: its iterations, and those of the smaller budget where it has the full one.
 
@@ -25,7 +39,8 @@ def of_start(run: Run, num_rows: int) -> str:
     training = run.training.for_rows(num_rows)
     bound = "at most " if may_end_early(training) else ""
     limit = "" if training.max_seconds is None else f" or {training.max_seconds:g} s"
-    who = f"{run.card.name} (L = {run.method.num_layers}) on {run.dataset_name}, {num_rows:,} training rows"
+    method = of_method(run.card.name, run.method.num_layers, run.config["method"])
+    who = f"{method} on {run.dataset_name}, {num_rows:,} training rows"
     budget = f"budget={run.budget}{_quicker(run, training.max_iterations)}"
     if isinstance(training, OwnSettings):
         return f"{who}, {budget}"
@@ -83,8 +98,9 @@ def repeated_lines(num_repeated: int, num_test: int) -> list[str]:
 
 def _title(record: Mapping[str, Any]) -> str:
     who, data = record["identity"], record["data"]
+    method = of_method(who["method"], who["num_layers"], record["config"]["method"])
     return (
-        f"{who['method']} (L = {who['num_layers']}) on {who['dataset']}, {who['task']} split {who['split']}: "
+        f"{method} on {who['dataset']}, {who['task']} split {who['split']}: "
         f"{data['n_train']} training rows, {data['n_test']} test rows, {who['protocol']}-{who['budget']}"
     )
 
