@@ -1,19 +1,21 @@
 """dgpbench: reproducible benchmarks of deep Gaussian processes for regression.
 
-    from dgpbench import DeepGPRegressor, load, load_results
+    from dgpbench import DeepGPRegressor, load, load_results, log_score, neg_crps
 
 ``DeepGPRegressor`` fits any method as a scikit-learn estimator, ``load`` reads a saved model or a finished run, and
-``load_results`` reads all records of a results folder as one tidy frame.
+``load_results`` reads all records of a results folder as one tidy frame. ``log_score`` and ``neg_crps`` are scorers for
+``GridSearchCV`` and ``cross_val_score``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["DeepGPRegressor", "load", "load_results"]
+__all__ = ["DeepGPRegressor", "load", "load_results", "log_score", "neg_crps"]
 
 if TYPE_CHECKING:
     from dgpbench.models.estimator import DeepGPRegressor, load
+    from dgpbench.predictions.distribution import log_score, neg_crps
     from dgpbench.report.collect import load_results
 
 # Imported when they are first asked for: the command line needs none of them, and starts without scikit-learn.
@@ -21,6 +23,8 @@ _PLACES = {
     "DeepGPRegressor": ("models.estimator", "DeepGPRegressor"),
     "load": ("models.estimator", "load"),
     "load_results": ("report.collect", "load_results"),
+    "log_score": ("predictions.distribution", "log_score"),
+    "neg_crps": ("predictions.distribution", "neg_crps"),
 }
 
 

@@ -59,8 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
     listing.add_argument("--json", action="store_true", help="print JSON")
 
     _add_models(commands)
-    show = commands.add_parser("show", help="one run: its scores, settings and picture")
-    show.add_argument("run", help="the run's directory, below results/runs, or FILE.jsonl:LINE")
+    show = commands.add_parser("show", help="one run, or a fitted model: its scores, settings and picture")
+    show.add_argument("run", help="the run's directory, below results/runs, FILE.jsonl:LINE, or a directory of `fit`")
     show.add_argument("--plot", action="store_true", help="write its picture")
     show.add_argument("--output", help="where the picture goes (default: figure.png beside the record)")
     show.add_argument("--json", action="store_true", help="print the record")
@@ -106,6 +106,13 @@ def _add_models(commands) -> None:
     )
     predict.add_argument(
         "--quantiles", default="0.05,0.5,0.95", metavar="P,...", help="probabilities (default: 0.05,0.5,0.95)"
+    )
+    predict.add_argument(
+        "--id",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="copy a column of FILE to the predictions (repeatable)",
     )
     reading = "how the file is read where it differs from the training file, as in dataset.encoding=utf-16"
     predict.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=reading)

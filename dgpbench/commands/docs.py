@@ -10,6 +10,7 @@ def docs(options: Namespace) -> int:
     from dgpbench.report.docs import pages
 
     folder = Path(options.folder)
+    print("making every table and picture of README.md and docs/ again: about a minute", file=sys.stderr, flush=True)
     if not options.check:
         changed = pages.write(folder)
         print("\n".join(f"written: {name}" for name in changed) or "README.md and docs/ are current")
@@ -17,4 +18,6 @@ def docs(options: Namespace) -> int:
     found = pages.stale(folder)
     for name in found:
         print(f"dgpbench: {name} is not what results/records gives; `make docs` writes it", file=sys.stderr)
+    if not found:
+        print("README.md and docs/ are current")
     return int(bool(found))

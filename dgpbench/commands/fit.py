@@ -68,23 +68,27 @@ def _fit_and_save(run: Run, share: float, target: Path) -> int:
         model = replace(model, about={**model.about, "scores": held_out.scores, "held_out": held_out.num_test})
     directory.save(model, target)
     shutil.rmtree(kept, ignore_errors=True)
-    print(_of_model(run, model, target, held_out))
+    print(summary.of_model(model.about))
+    if held_out:
+        print("  the scores above are those of the first fit; this one has seen every row")
+        print(_picture(model, held_out, target))
+    print(f"model: {target}")
     return 0
 
 
 def _of_held_out(held_out: HeldOut) -> str:
-    numbers = f"{held_out.num_test} rows held out at random, predicted by a fit to the other {held_out.num_train}:"
     repeated = summary.repeated_lines(held_out.num_repeated, held_out.num_test)
-    return "\n".join([numbers, *repeated, *summary.score_lines(held_out.scores)])
+    return "\n".join([*summary.held_out_lines(held_out.num_test, held_out.scores), *repeated])
 
 
-def _of_model(run: Run, model: Model, target: Path, held_out: HeldOut | None) -> str:
-    about = model.about
-    lines = [
-        f"{summary.of_method(run.card.name, run.method.num_layers, run.config['method'])} fitted to all {about['data']['n']} rows of {run.dataset_name}, "
-        f"{run.protocol}-{run.budget}: {about['iterations']} iterations, training {about['seconds']['training']:.1f} s",
-        *summary.column_lines(about["data"]),
-    ]
-    if held_out:
-        lines.append("  the scores above are those of the first fit; this one has seen every row")
-    return "\n".join([*lines, f"model: {target}"])
+def _picture(model: Model, held_out: HeldOut, target: Path) -> str:
+    """Draw the held-out rows beside the model, and say where; if that fails, why."""
+    from dgpbench.report.run_figure import run_figure, save
+
+    choices, name = model.about["choices"], model.about["data"]["name"]
+    title = f"{choices['method']} on {name}: {held_out.num_test:,} rows held out at random"
+    try:
+        figure = run_figure(held_out.points, None, held_out.scores, title, target=model.description.target)
+        return f"picture: {save(figure, target / 'figure.png', directory.ANOTHER)}"
+    except Exception as problem:  # matplotlib, fonts, a full disk: the model is saved all the same
+        return f"no picture ({type(problem).__name__}: {problem})"

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 from dgpbench.commands.output import say
 from dgpbench.config.overrides import parse
-from dgpbench.config.settings import declared
+from dgpbench.config.settings import declared, did_you_mean
 from dgpbench.datasets.columns import said_of_unknown
 from dgpbench.datasets.table_files import OPENERS, parts
 from dgpbench.datasets.table_settings import TableSettings
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
 READ_BY = ("separator", "decimal", "thousands", "encoding", "header", "sheet", "na_values")
 
 
+DIGITS = "%.10g"
+
+
 def predict(options: Namespace) -> int:
     """Read, predict and write some thousands of rows at a time, so that a million fit in memory."""
     quantiles = summaries.probabilities(options.quantiles)
     model = directory.load(options.model, lambda text: say(f"dgpbench: {text}"))
     path, unknown = Path(options.table), Counter[tuple[str, str]]()
-    parts = _predicted(model, path, _reading(model, options.overrides), quantiles, unknown)
+    parts = _predicted(model, path, _reading(model, options.overrides), quantiles, options.id, unknown)
     if options.output is None:
         for number, frame in enumerate(parts):
-            frame.to_csv(sys.stdout, index=False, header=number == 0)
+            frame.to_csv(sys.stdout, index=False, header=number == 0, float_format=DIGITS)
     else:
         _write(parts, Path(options.output), path)
     for sentence in said_of_unknown(unknown, str(path)):
@@ -46,7 +49,7 @@ def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
     rows, opener = 0, _opener(output, path)
     with replacing(output, ANOTHER_OUTPUT) as partial, opener(partial, "wt", encoding="utf-8", newline="") as file:
         for frame in parts:
-            frame.to_csv(file, index=False, header=rows == 0)
+            frame.to_csv(file, index=False, header=rows == 0, float_format=DIGITS)
             rows += len(frame)
     print(f"{rows:,} rows predicted: {output}")
 
@@ -83,22 +86,42 @@ def _reading(model: Model, overrides: list[str]) -> TableSettings:
 
 
 def _predicted(
-    model: Model, path: Path, reading: TableSettings, quantiles: list[float], unknown: Counter[tuple[str, str]]
+    model: Model,
+    path: Path,
+    reading: TableSettings,
+    quantiles: list[float],
+    copied: list[str],
+    unknown: Counter[tuple[str, str]],
 ) -> Iterator["pd.DataFrame"]:
     """The columns of predictions of successive rows of a file.
 
+    :param copied: columns of the file that stand before the predictions
     :param unknown: takes the categories that training did not have
     :raises Refused: where the file holds no rows, or not the columns that the model was fitted to
     """
     import pandas as pd
 
     empty = True
-    for frame in parts(path, reading, model.description.encoder.names, ROWS_AT_ONCE):
+    for frame in parts(path, reading, [*model.description.encoder.names, *copied], ROWS_AT_ONCE):
         if not len(frame):
             continue
         empty, X = False, model.inputs(frame, str(path))
         unknown.update(model.description.encoder.unknown(frame))
-        for mixture in model.in_chunks(X):
-            yield pd.DataFrame(summaries.summary(mixture, quantiles))
+        ids = _columns(frame, copied, path)
+        predictions = pd.concat([pd.DataFrame(summaries.summary(each, quantiles)) for each in model.in_chunks(X)])
+        if twice := sorted({*ids.columns} & {*predictions.columns}):
+            raise Refused(f"--id {twice[0]}: the predictions have a column of that name; rename it in {path}")
+        yield pd.concat([ids.reset_index(drop=True), predictions.reset_index(drop=True)], axis=1)
     if empty:
         raise Refused(f"{path} holds no rows below its header: there is nothing to predict")
+
+
+def _columns(frame: "pd.DataFrame", names: list[str], path: Path) -> "pd.DataFrame":
+    """
+    :raises Refused: where the file lacks one
+    """
+    for name in names:
+        if name not in frame.columns:
+            hint = did_you_mean(name, frame.columns)
+            raise Refused(f"--id {name} is not a column of {path}, which has {', '.join(frame.columns[:30])}{hint}")
+    return frame[names]

@@ -79,7 +79,7 @@ def _apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
 def _tell(joined, results_dir: str) -> int:
     for sentence in joined.left_out:
         print(f"dgpbench: left out: {sentence}", file=sys.stderr)
-    counts = ", ".join(f"{number} {what}" for what, number in joined.counts.items())
+    counts = ", ".join(f"{number:,} {what}" for what, number in joined.counts.items())
     print(f"{Path(results_dir, archive.FOLDER)}: {counts}")
     return int(bool(joined.left_out))
 

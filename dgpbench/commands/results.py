@@ -37,7 +37,7 @@ def verify(options: Namespace) -> int:
                 print(f"moved to {_quarantine(folder, path.parent)}")
     print(f"{number} records, {damaged} damaged")
     if compact:
-        print(f"{compact} compact records, {len(wrong)} problems")
+        print(f"{compact:,} compact records, {len(wrong)} problems")
     agreed = _rescored(folder) if options.rescore else True
     return int(damaged > 0 or bool(wrong) or not agreed)
 

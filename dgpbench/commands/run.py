@@ -22,7 +22,6 @@ from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run, documented, resolve_overrides
 from dgpbench.runs.validation import check_overrides
 
-
 # Choices that have, between them, a run of every family, optimiser and kind of data with settings.
 EXAMPLES = (
     ("dataset=csv",),
@@ -57,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
         code = call_hydra([*overrides, *flags])
         ended = outcomes.read(path)
     if len(ended) > 1:
-        print(f"{len(ended)} runs: {outcomes.summary(ended)}")
+        print(f"{len(ended):,} runs: {outcomes.summary(ended)}")
     return max(code, outcomes.exit_code(ended))
 
 

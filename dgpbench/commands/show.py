@@ -1,4 +1,4 @@
-"""``dgpbench show RUN``: what one record says, and its picture."""
+"""``dgpbench show RUN``: what one record, or one model, says, and the picture of a run."""
 
 import json
 from argparse import Namespace
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dgpbench.commands.figure import format_of
 from dgpbench.errors import Refused
+from dgpbench.models import directory as models
 from dgpbench.runs import archive, store, summary
 from dgpbench.runs.lines import Line
 
@@ -16,6 +17,8 @@ def show(options: Namespace) -> int:
         raise Refused(f"--output {options.output} is where --plot writes the picture; give both, or neither")
     if options.plot:
         format_of(None, options.output)  # refuses a name whose ending is no picture's
+    if (Path(options.run) / models.MODEL).is_file():
+        return _show_model(Path(options.run), options)
     line = compact_record(options.run)
     if line is not None:
         return _show_compact(line, options)
@@ -33,6 +36,18 @@ def show(options: Namespace) -> int:
         print(f"damaged: {problem}")
     if options.plot:
         print(f"picture: {_plot(directory, record, options.output)}")
+    return 0
+
+
+def _show_model(path: Path, options: Namespace) -> int:
+    if options.plot:
+        raise Refused(f"{path} is a model, which has no runs to draw; `dgpbench fit` draws the rows that it holds out")
+    about = models.load(path).about
+    if options.json:
+        print(json.dumps(about, indent=2))
+        return 0
+    held_out = summary.held_out_lines(about["held_out"], about["scores"]) if about["scores"] else []
+    print("\n".join([summary.of_model(about), *held_out, *_settings(about), f"model: {path}"]))
     return 0
 
 
@@ -90,7 +105,7 @@ def _settings(record) -> list[str]:
     verified = _VERIFIED.get(data["verified"], data["verified"])
     return [
         *lines,
-        f"  data: {data['n']} x {data['d']}, digest {data['digest_xy'][:16]}.. ({verified})",
+        f"  data: {data['n']:,} x {data['d']}, digest {data['digest_xy'][:16]}.. ({verified})",
         f"  code: {code}",
     ]
 

@@ -1,7 +1,9 @@
 """The grammar of overrides, ``key=value``, which is Hydra's: parsing, and expanding sweeps."""
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -55,9 +57,26 @@ def _parse(text: str) -> Any:
         if "=~" in text:
             raise Refused(f"{text!r} begins a value with ~, which no shell expands there: write $HOME") from None
         raise Refused(
-            f"{text!r} is not an override of the form key=value; a value that holds commas, '=', brackets or spaces "
-            "needs quotes inside the shell's, as in 'dataset.path=\"my,file.csv\"'"
+            f"{text!r} is not an override of the form key=value; a value that holds commas, '=', brackets, spaces or "
+            f"characters beyond ASCII needs quotes inside the shell's, as in {_quoted(text)}"
         ) from None
+
+
+def _quoted(text: str) -> str:
+    """The override with its value in quotes, as a shell takes it; where that is not one either, an example."""
+    from hydra.errors import HydraException
+
+    key, _, value = text.partition("=")
+    value = value.strip("'\"")
+    if value[:1] + value[-1:] == "[]":
+        items = [argument("", item.strip(" '\"")).removeprefix("=") for item in value[1:-1].split(",")]
+        quoted = f"{key}=[{','.join(items)}]"
+    else:
+        quoted = f"{key}={_in_quotes(value)}"
+    with suppress(HydraException):
+        if value and _parser().parse_override(quoted):
+            return shlex.quote(quoted)
+    return "'dataset.path=\"my,file.csv\"'"
 
 
 @cache
@@ -69,9 +88,13 @@ def _parser() -> Any:
 
 def argument(key: str, value: str) -> str:
     """``key=value`` as the grammar takes it: a text of more than a word is quoted, a list or mapping is not."""
-    plain = re.fullmatch(r"[\w.+/ -]*|[\[{].*", value, re.DOTALL)
+    plain = re.fullmatch(r"[\w.+/ -]*|[\[{].*", value, re.DOTALL | re.ASCII)
+    return f"{key}={value if plain else _in_quotes(value)}"
+
+
+def _in_quotes(value: str) -> str:
     escaped = value.replace('"', '\\"')
-    return f"{key}={value}" if plain else f'{key}="{escaped}"'
+    return f'"{escaped}"'
 
 
 def values(override: Any) -> list[Any]:

@@ -47,7 +47,7 @@ def _fetched(name: str, spec: dict[str, Any]) -> Row:
     except Refused as refusal:
         return Row(name, "refused", str(refusal))
     origins = ", ".join(file.origin for file in table.sources) or spec["kind"]
-    return Row(name, "ready", f"{table.num_rows} x {table.X.shape[1]}, {table.verified}, from {origins}")
+    return Row(name, "ready", f"{table.num_rows:,} x {table.X.shape[1]}, {table.verified}, from {origins}")
 
 
 def verify(names: Sequence[str] = ()) -> list[Row]:

@@ -203,7 +203,7 @@ def _counts(values: np.ndarray) -> bool:
 def _check_target(rows: Rows, target: str) -> None:
     y, path, num_left_out = rows.columns[target].to_numpy(), rows.path, rows.num_left_out
     if len(y) < 2:
-        held = f"{len(y)} row{'s' * (len(y) != 1)} below its header"
+        held = f"{len(y):,} row{'s' * (len(y) != 1)} below its header"
         held += f", with {num_left_out:,} left out for want of a value" if num_left_out else ""
         raise Refused(f"{path} holds {held}: a regression needs at least 2")
     if y.min() == y.max():

@@ -69,12 +69,12 @@ class Standardiser:
         :raises Refused: when the target or every feature is constant, or a deviation is out of float64's range
         """
         if y.min() == y.max():
-            raise Refused(f"the target is {y[0]:g} in all {len(y)} training rows: there is nothing to learn")
+            raise Refused(f"the target is {y[0]:g} in all {len(y):,} training rows: there is nothing to learn")
         # The computed deviation of a constant column need not be 0 (naval's P1: 2e-16), so compare the values.
         varies = X.max(axis=0) > X.min(axis=0)
         kept = np.flatnonzero(varies & (_deviation(X) > min_deviation) if min_deviation else varies)
         if not len(kept):
-            raise Refused(f"no feature varies on the {len(y)} training rows: there is nothing to learn from")
+            raise Refused(f"no feature varies on the {len(y):,} training rows: there is nothing to learn from")
         _check_finite([feature_names[i] for i in kept] + ["the target"], np.column_stack([X[:, kept], y]))
         dropped = tuple(name for i, name in enumerate(feature_names) if i not in kept)
         X = X[:, kept]

@@ -135,7 +135,7 @@ def folds(table: Table, task: FoldsSettings, split: int, spec: Mapping[str, Any]
     """The test set is one fold of k; one permutation serves all k, so every row is in exactly one test set."""
     num_folds = task.num_folds
     if num_folds > table.num_rows:
-        raise Refused(f"task.num_folds is at most the {table.num_rows} rows of {table.name}, not {num_folds}")
+        raise Refused(f"task.num_folds is at most the {table.num_rows:,} rows of {table.name}, not {num_folds}")
     _check_range(split, num_folds, table)
     rows = table.order[_generator("folds", table).permutation(table.num_rows)]
     parts = np.array_split(rows, num_folds)
@@ -151,7 +151,9 @@ def fixed(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any])
         )
     _check_range(split, 1, table)
     if num_train >= table.num_rows:
-        raise Refused(f"the fixed split of {table.name} trains on {num_train} rows, but this copy has {table.num_rows}")
+        raise Refused(
+            f"the fixed split of {table.name} trains on {num_train:,} rows, but this copy has {table.num_rows:,}"
+        )
     return np.arange(num_train), np.arange(num_train, table.num_rows)
 
 

@@ -143,7 +143,7 @@ def _cell(runs: list[Planned]) -> str:
     if not runs:
         return ""
     counts = count(runs)
-    worse = "".join(f", {counts[state]} {state}" for state in (BROKEN, CONFLICT, BLOCKED) if counts[state])
+    worse = "".join(f", {counts[state]:,} {state}" for state in (BROKEN, CONFLICT, BLOCKED) if counts[state])
     return f"{counts[DONE]}/{len(runs)}{worse}"
 
 

@@ -55,7 +55,7 @@ def complete(
     runs = plan_of(item)
     todo = to_do(runs, retry_failed=retry_failed)
     left = [] if retry_failed else [each for each in runs if each.state in (BROKEN, BLOCKED)]
-    say(f"{item.name}: {counted(len(runs), 'run')}, {len(todo)} to do")
+    say(f"{item.name}: {counted(len(runs), 'run')}, {len(todo):,} to do")
     say_blocked(left, say)
     ended = carry_out(runs_of(todo, item), workers, report(len(todo))) if todo else []
     return Reproduction(runs, ended, sum(each.state == BROKEN for each in left))

@@ -17,8 +17,8 @@ class ExactSettings(GPSettings):
     def check_rows(self, num_rows: int) -> None:
         if num_rows > self.max_rows:
             raise Refused(
-                f"{self.name} takes at most {self.max_rows} training rows (method.max_rows) and this split has "
-                f"{num_rows}; sgpr, fitc and sgp take any number"
+                f"{self.name} takes at most {self.max_rows:,} training rows (method.max_rows) and this split has "
+                f"{num_rows:,}; sgpr, fitc and sgp take any number"
             )
 
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:

@@ -149,7 +149,7 @@ def check_num_inducing(num_inducing: int, num_rows: int) -> None:
     """Refuse more inducing points than training rows."""
     if num_inducing > num_rows:
         raise Refused(
-            f"method.num_inducing={num_inducing} is more than the {num_rows} training rows; "
+            f"method.num_inducing={num_inducing} is more than the {num_rows:,} training rows; "
             f"use method.num_inducing={num_rows} or fewer"
         )
 

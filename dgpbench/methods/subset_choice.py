@@ -16,7 +16,7 @@ def choose(name: str, X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray
     """
     if num_inducing > len(X):
         raise Refused(
-            f"method.num_inducing={num_inducing} cannot be used; the subset is drawn from {len(X)} training rows, "
+            f"method.num_inducing={num_inducing} cannot be used; the subset is drawn from {len(X):,} training rows, "
             "so it has at most as many"
         )
     return CHOICES[name](

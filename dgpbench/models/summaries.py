@@ -28,7 +28,7 @@ def probabilities(text: str) -> list[float]:
 
 def quantile_name(probability: float) -> str:
     """Its column: q0.05."""
-    return f"q{probability:g}"
+    return f"q{float(probability)!r}"
 
 
 def summary(mixture: Densities, quantiles: Sequence[float]) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.settings import AdamSettings, OwnSettings
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -36,12 +39,14 @@ class HeldOut:
 
     :param num_repeated: held-out rows that are also training rows
     :param scores: by metric, in original units
+    :param points: targets and predictions of the rows, as a run's ``points.parquet``
     """
 
     num_train: int
     num_test: int
     num_repeated: int
     scores: dict[str, float]
+    points: "pd.DataFrame"
 
 
 def fit(
@@ -103,6 +108,8 @@ def held_out_scores(run: Run, table: Table, share: float, checkpoints: Checkpoin
 
     :param share: of the rows that are held out, between 0 and 1
     """
+    import pandas as pd
+
     task = InterpolationSettings("interpolation", train_fraction=1 - share)
     split = make_split(table, task, run.split, run.dataset)
     model = fit(run, table, split.train, checkpoints=checkpoints)
@@ -110,7 +117,8 @@ def held_out_scores(run: Run, table: Table, share: float, checkpoints: Checkpoin
     rows = points.rows_of(model.predict(X[split.test]), table.y[split.test][:, None])
     scores = metrics.scores(rows)
     repeated = table.num_repeated(split.test, split.train)
-    return HeldOut(len(split.train), len(split.test), repeated, scores)
+    frame = pd.DataFrame({name: column[:, 0] for name, column in rows.items()})
+    return HeldOut(len(split.train), len(split.test), repeated, scores, frame)
 
 
 def with_fewer_inducing_points(run: Run, train: Regression) -> Run:

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dgpbench.predictions.mixture import ShortRepr
+from dgpbench.predictions.points import crps_of
 from dgpbench.predictions.warped import Densities
 
 
-@dataclass(frozen=True, eq=False)
-class PredictiveDistribution:
+@dataclass(frozen=True, eq=False, repr=False)
+class PredictiveDistribution(ShortRepr):
     """p(y_n) = 1/S sum_s N(y_n; m_sn, v_sn) for each of N rows, in the original units of y, noise included.
 
     With ``dataset.target_transform`` it is the distribution of y whose transform has that density.
@@ -33,6 +36,10 @@ class PredictiveDistribution:
         """log p(y) for y [..., N] in original units, or one y for all rows, in nats."""
         return self.mixture.log_density(self._column(y))[..., 0]
 
+    def crps(self, y: float | np.ndarray) -> np.ndarray:
+        """Continuous ranked probability score of y [N] in original units, or of one y for all rows, units of y."""
+        return crps_of(self.mixture, self._column(y))[..., 0]
+
     def cdf(self, y: float | np.ndarray) -> np.ndarray:
         """P(Y <= y) for y [..., N] in original units, or one y for all rows; at an observed y, its PIT."""
         return self.mixture.cdf(self._column(y))[..., 0]
@@ -50,3 +57,13 @@ class PredictiveDistribution:
         if y.ndim and y.shape[-1] != rows:
             raise ValueError(f"y takes one number, or one of each row, [{rows}] or [..., {rows}], not shape {y.shape}")
         return (y if y.ndim else np.full(rows, y))[..., None]
+
+
+def log_score(estimator: Any, X: Any, y: Any) -> float:
+    """Mean log p(y) of the rows of X, in nats: a scorer of scikit-learn, ``GridSearchCV(..., scoring=log_score)``."""
+    return float(estimator.predict_dist(X).log_prob(np.ravel(y)).mean())
+
+
+def neg_crps(estimator: Any, X: Any, y: Any) -> float:
+    """Mean CRPS of the rows of X with its sign changed, in units of y: a scorer of scikit-learn."""
+    return -float(estimator.predict_dist(X).crps(np.ravel(y)).mean())

@@ -1,7 +1,7 @@
 """What every predictor returns: a Gaussian mixture for each row, in NumPy."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -11,8 +11,20 @@ from dgpbench.predictions.quantiles import mixture_quantiles
 LOG_2PI = np.log(2 * np.pi)
 
 
-@dataclass(frozen=True, eq=False)
-class GaussianMixture:
+class ShortRepr:
+    """A ``repr`` with the shapes of arrays instead of their numbers, for a dataclass with ``repr=False``."""
+
+    def __repr__(self) -> str:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        shown = {
+            name: f"array{value.shape}" if isinstance(value, np.ndarray) else repr(value)
+            for name, value in values.items()
+        }
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GaussianMixture(ShortRepr):
     """One mixture of S equally weighted Gaussians for each test row and output.
 
     ``p(y_n) = 1/S sum_s N(y_n; means[s, n], variances[s, n])``; the variances include the noise. Densities,

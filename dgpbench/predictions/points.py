@@ -41,9 +41,14 @@ def _of_mixture(mixture: Densities, Y: np.ndarray) -> dict[str, np.ndarray]:
         "variance": mixture.variance,
         "log_density": mixture.log_density(Y),
         "pit": mixture.cdf(Y),
-        "crps": mixture.crps(Y) if isinstance(mixture, WarpedMixture) else crps_rows(mixture, Y),
+        "crps": crps_of(mixture, Y),
         **dict(zip(QUANTILES, quantiles, strict=True)),
     }
+
+
+def crps_of(mixture: Densities, Y: np.ndarray) -> np.ndarray:
+    """Continuous ranked probability score of each row at Y [N, P], units of y."""
+    return mixture.crps(Y) if isinstance(mixture, WarpedMixture) else crps_rows(mixture, Y)
 
 
 def points(rows: Rows, X_test: np.ndarray, X_train: np.ndarray, numbers: np.ndarray) -> "pd.DataFrame":

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from dgpbench.errors import NonFinitePredictions
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.mixture import GaussianMixture, ShortRepr
 
 OUTERMOST = 0.025  # the levels, and one less this, from which coverage of 95 % intervals can be told
 ROUNDING = 1e-6  # of a level, such as 1 - 0.975 or a float32
@@ -37,8 +37,8 @@ def Gaussian(mean: np.ndarray, variance: np.ndarray) -> GaussianMixture:
     return GaussianMixture(_columns(mean)[None], _columns(variance)[None])
 
 
-@dataclass(frozen=True, eq=False)
-class Quantiles:
+@dataclass(frozen=True, eq=False, repr=False)
+class Quantiles(ShortRepr):
     """Quantiles of each row; where they cross they are put in order (Chernozhukov et al. 2010).
 
     :param levels: [K], a list or an array, increasing, between 0 and 1
@@ -127,8 +127,8 @@ class Quantiles:
         return {name: column for name, column in found.items() if column is not None}
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+@dataclass(frozen=True, eq=False, repr=False)
+class Samples(ShortRepr):
     """Draws from the predictive distribution of each row, noise included.
 
     :param draws: [S, N], or [S, N, P], in units of y

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dgpbench.errors import NonFinitePredictions
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictions.mixture import GaussianMixture, ShortRepr
 from dgpbench.predictions.predictive import Quantiles, Samples
 
 HERMITE_NODES = 40  # of the moments of a component
@@ -33,8 +33,8 @@ class Warp(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class WarpedMixture:
+@dataclass(frozen=True, eq=False, repr=False)
+class WarpedMixture(ShortRepr):
     """y = g^-1(z) of a Gaussian mixture of z in each row: ``p(y) = g'(y) 1/S sum_s N(g(y); m_s, v_s)``.
 
     Distribution function and quantiles are those of z, carried over; moments are Gauss-Hermite quadratures.

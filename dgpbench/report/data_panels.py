@@ -27,7 +27,7 @@ def data_and_bands(
         low, high = (quantiles(y, density, p) for p in ((1 - share) / 2, (1 + share) / 2))
         ax.fill_between(x, low, high, color=grey, linewidth=0, label=f"central {share:.0%} of the prediction")
     at = np.broadcast_to(x, samples.shape)
-    ax.scatter(at, samples, s=2, color="#56B4E9", alpha=0.5, linewidths=0, label=f"{len(samples)} samples at each x")
+    ax.scatter(at, samples, s=2, color="#56B4E9", alpha=0.5, linewidths=0, label=f"{len(samples):,} samples at each x")
     for name, points, colour in zip(("training", "test"), rows or (), ("0.35", "#D55E00"), strict=False):
         ax.scatter(
             points[:, 0], points[:, 1], s=9, marker="x", color=colour, linewidths=0.7, alpha=0.8, label=f"{name} rows"

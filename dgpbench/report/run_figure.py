@@ -48,6 +48,14 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     arrays = store.read_posterior(run_directory, posterior.PICTURED) if store.POSTERIOR in record["files"] else {}
     below = data_panels.below(record["data"], arrays, target)
     figure = run_figure(points, trace, record["scores"], title, objective_of(record), target, below)
+    return save(figure, output, advice)
+
+
+def save(figure: Figure, output: Path, advice: str) -> Path:
+    """Write a picture.
+
+    :param advice: how the user says where else to write
+    """
     with matplotlib.rc_context(fname=STYLE), files.replacing(output, advice) as partial:
         figure.savefig(partial)
     return output

@@ -55,7 +55,9 @@ def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
     differ = values.groupby(names).transform("nunique") > 1
     settings = settings.where(~differ, settings + " values " + values).str.strip()
     groups = pd.factorize(pd.Series(list(zip(names, values, strict=True)), dtype=object))[0]
-    layers = [layers_of(*each) for each in zip(frame["num_layers"], (each["method"] for each in frame["config"]), strict=True)]
+    layers = [
+        layers_of(*each) for each in zip(frame["num_layers"], (each["method"] for each in frame["config"]), strict=True)
+    ]
     frame["L"] = ["" if each is None else each for each in layers]
     return frame.assign(settings=settings, group=[f"g{code + 1}" for code in groups])
 
@@ -127,7 +129,9 @@ def comparison_grid(made: Comparison) -> Grid:
     columns = ("data set", "method", "metric", "ours", "published", "difference", "in s.e.", "verdict")
     notes = [f"{share.text}." for share in made.shares()]
     if len(begun) < len(made.cells):
-        notes.append(f"{len(made.cells) - len(begun)} published numbers, of which we have no run yet, are not listed.")
+        notes.append(
+            f"{len(made.cells) - len(begun):,} published numbers, of which we have no run yet, are not listed."
+        )
     return Grid("Ours and published", columns, tuple(rows), tuple(notes))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench.errors import Refused
-from dgpbench.runs import archive, lines
+from dgpbench.runs import archive, lines, store
 from dgpbench.runs.lines import Line
 from dgpbench.system import files
 
@@ -54,12 +54,9 @@ def join(results_dir: str | Path, joining: Joining, *, replacing: bool) -> dict[
 @contextmanager
 def _held(results_dir: str | Path) -> Iterator[None]:
     """The compact records, for one process at a time."""
-    from filelock import FileLock
-
     path = Path(results_dir, ".locks", "records.lock")
     with files.refusing_unwritable(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        held = FileLock(path)
+        held = store.shared_lock(path)
         held.acquire()
     try:
         yield

@@ -73,4 +73,4 @@ def exit_code(outcomes: list[Outcome]) -> int:
 def summary(outcomes: list[Outcome]) -> str:
     """'3 done, 1 skipped'."""
     counts = Counter(outcome.status for outcome in outcomes)
-    return ", ".join(f"{counts[status]} {status}" for status in EXIT_CODES if counts[status])
+    return ", ".join(f"{counts[status]:,} {status}" for status in EXIT_CODES if counts[status])

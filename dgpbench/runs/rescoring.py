@@ -61,7 +61,7 @@ def summary(found: Sequence[Rescored]) -> list[str]:
     unreadable = sum(one.unreadable is not None for one in found)
     differing = sum(bool(one.differences) for one in found)
     agreeing = len(found) - unreadable - differing
-    counts = f"{agreeing} of {len(found)} finished runs have the scores that their points give, {differing} do not"
+    counts = f"{agreeing:,} of {len(found):,} finished runs have the scores that their points give, {differing} do not"
     lines = [counts + (f", {unreadable} could not be rescored" if unreadable else "")]
     if unchecked := Counter(name for one in found for name in one.unchecked):
         listed = ", ".join(f"{name} of {number}" for name, number in unchecked.items())

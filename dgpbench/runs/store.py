@@ -11,9 +11,10 @@ import io
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
@@ -25,6 +26,7 @@ from dgpbench.system.files import refusing_unwritable, write_whole
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from filelock import BaseFileLock
 
 SCHEMA = 2
 STATUSES = ("done", "failed", "diverged", "interrupted", "timeout")
@@ -292,15 +294,14 @@ def lock(
     :param say: told where another process holds the run
     :raises filelock.Timeout: when another process holds the run for longer than ``timeout``
     """
-    from filelock import FileLock, Timeout
+    from filelock import Timeout
 
     run = Path(directory).absolute()
     if len(run.parts) < 7 or run.parts[-6] != "runs":
         raise ValueError(f"{directory} is not the directory of a run")
     path = run.parents[5] / ".locks" / f"{digest('/'.join(run.parts[-5:]))}.lock"
     with refusing_unwritable(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        held = FileLock(path)
+        held = shared_lock(path)
         try:
             held.acquire(timeout=0)
         except Timeout:
@@ -310,3 +311,15 @@ def lock(
         yield
     finally:
         held.release()
+
+
+def shared_lock(path: Path) -> "BaseFileLock":
+    """A lock in a folder beside the results, for everybody who can write to the results."""
+    from filelock import FileLock
+
+    path.parent.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    mode = stat.S_IMODE(path.parent.parent.stat().st_mode)
+    with suppress(PermissionError):  # it is another user's
+        path.parent.chmod(mode)
+    return FileLock(path, mode=mode & 0o666)

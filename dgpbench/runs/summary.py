@@ -70,6 +70,25 @@ def of_run(record: Mapping[str, Any], directory: Path | str) -> str:
     return "\n".join([*lines, f"record: {directory}"])
 
 
+def of_model(about: Mapping[str, Any]) -> str:
+    """What a saved model was fitted to, and what its columns became.
+
+    :param about: as ``models.model.Model.about``
+    """
+    choices, data = about["choices"], about["data"]
+    method = of_method(choices["method"], choices["num_layers"], about["config"]["method"])
+    title = (
+        f"{method} fitted to all {data['n']:,} rows of {data['name']}, {choices['protocol']}-{choices['budget']}: "
+        f"{about['iterations']:,} iterations, training {about['seconds']['training']:.1f} s"
+    )
+    return "\n".join([title, *column_lines(data)])
+
+
+def held_out_lines(num_rows: int, scores: Mapping[str, float]) -> list[str]:
+    """The scores of rows that a first fit held out."""
+    return [f"{num_rows:,} rows held out at random, predicted by a fit to the others:", *score_lines(scores)]
+
+
 def column_lines(data: Mapping[str, Any]) -> list[str]:
     """What the columns of a user's own table became, and what was left out."""
     from dgpbench.datasets.column_words import in_words
@@ -101,7 +120,7 @@ def _title(record: Mapping[str, Any]) -> str:
     method = of_method(who["method"], who["num_layers"], record["config"]["method"])
     return (
         f"{method} on {who['dataset']}, {who['task']} split {who['split']}: "
-        f"{data['n_train']} training rows, {data['n_test']} test rows, {who['protocol']}-{who['budget']}"
+        f"{data['n_train']:,} training rows, {data['n_test']:,} test rows, {who['protocol']}-{who['budget']}"
     )
 
 
@@ -142,5 +161,5 @@ def _facts(record: Mapping[str, Any]) -> str:
     seconds = {name: value for name, value in record["seconds"].items() if value is not None}
     order = sorted(seconds, key=lambda name: PARTS.index(name) if name in PARTS else 0)
     timing = ", ".join(f"{name} {seconds[name]:.1f} s" for name in order)
-    counted = f"{record['iterations']} iterations; " if record["iterations"] else ""
+    counted = f"{record['iterations']:,} iterations; " if record["iterations"] else ""
     return f"  {counted}{timing}"

@@ -33,7 +33,7 @@ def _problems(results_dir: Path, line: Line) -> Iterator[str]:
         yield f"{line.source} has another hash than its settings"
     counts, rows = record["pit_counts"], record["data"]["n_test"]
     if counts is not None and sum(counts) != rows:
-        yield f"{line.source} counts {sum(counts)} test rows in {len(counts)} bins, and has {rows} rows"
+        yield f"{line.source} counts {sum(counts):,} test rows in {len(counts)} bins, and has {rows:,} rows"
     yield from _beside_raw(Identity(**record["identity"]).directory(results_dir), line)
 
 

@@ -61,7 +61,7 @@ def _plain_lines(title: str, objective: str):
         left = row.seconds / row.iteration * (total - row.iteration)
         remaining = f"  {left:.0f} s left" if row.iteration > 1 else ""  # the first may take no time, or all of it
         print(
-            f"{title}: iteration {row.iteration}/{total}  {_text(row, objective)}{remaining}",
+            f"{title}: iteration {row.iteration:,}/{total:,}  {_text(row, objective)}{remaining}",
             file=sys.stderr,
             flush=True,
         )
@@ -129,7 +129,7 @@ class Forecast:
 
 def counted(number: int, what: str) -> str:
     """'1 run', '2 runs'."""
-    return f"{number} {what}{'s' * (number != 1)}"
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def in_words(seconds: float) -> str:

@@ -166,7 +166,7 @@ def maximise(
             value = float(log.training(partial(advance, tf.constant(iteration, tf.int64), tf.constant(numbers))))
             iteration += len(numbers)
             if not math.isfinite(value):
-                raise Diverged(f"the objective became {value} by iteration {iteration} of {max_iterations}")
+                raise Diverged(f"the objective became {value} by iteration {iteration:,} of {max_iterations:,}")
             score = log.training(validation.score) if validation is not None else None
             log.record(iteration, value, score, max_iterations, predict)
             if average is not None:

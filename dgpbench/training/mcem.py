@@ -99,11 +99,11 @@ class Chain:
             log.tracing(lambda: step(start, tf.constant(rows[:0]), weight))
         value = float(log.training(lambda: step(start, tf.constant(rows), weight)))
         if not math.isfinite(value):
-            raise Diverged(f"the log joint became {value} by step {first_step + num_steps}")
+            raise Diverged(f"the log joint became {value} by step {first_step + num_steps:,}")
         distance = np.abs(self.sampler.position.numpy()).max()
         if not distance < FAR:
             raise Diverged(
-                f"the chain left the posterior by step {first_step + num_steps}: an inducing output is {distance:.1e} "
+                f"the chain left the posterior by step {first_step + num_steps:,}: an inducing output is {distance:.1e} "
                 f"prior standard deviations from 0, beyond {FAR:.0e}"
             )
         return value
