@@ -112,7 +112,7 @@ def _add_models(commands) -> None:
         action="append",
         default=[],
         metavar="COLUMN",
-        help="copy a column of FILE to the predictions (repeatable)",
+        help="a column of FILE to copy to the predictions (repeatable)",
     )
     reading = "how the file is read where it differs from the training file, as in dataset.encoding=utf-16"
     predict.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=reading)

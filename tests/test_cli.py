@@ -11,6 +11,7 @@ import pytest
 
 from dgpbench.cli import main
 from dgpbench.config import groups
+from dgpbench.plugins.loading import offers
 from dgpbench.runs import store
 
 SMOKE = ["budget=smoke", "progress=false", "plot=false"]
@@ -243,18 +244,89 @@ def test_help_of_run_names_every_group_and_setting(capsys):
     assert all(f"{name}=" in text for name in (*GROUPS, *keys()))
 
 
+def test_help_of_run_has_the_default_of_every_setting(capsys):
+    from dgpbench.runs.resolve import documented
+
+    assert main(["run", "--help"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if re.match(r"  [a-z_.0-9]+= .*\(", line)]
+    lacking = [line for line in lines if not re.search(r"; default [^()]+\)", line)]
+    assert (len(lines), lacking) == (len(documented()), [])
+    text = "\n".join(lines)
+    assert re.search(r"method.num_layers= .*; default 3; 1 of exact, sparse\)", text)
+    assert re.search(r"method.num_inducing= .*; default 128\)", text)
+    assert re.search(r"training.natgrad_gamma= .*; default 0.1\)", text)
+    assert re.search(r"dataset.missing= .*; default refuse\)", text)
+
+
+@pytest.mark.parametrize("words", [(), ("data",), ("results",), ("bench",)])
+def test_a_command_without_anything_to_do_prints_its_help(words, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(list(words))
+    said = capsys.readouterr()
+    assert (end.value.code or 0, said.err) == (0, "")
+    assert said.out.startswith(f"usage: {' '.join(['dgpbench', *words])} [-h]")
+
+
+@pytest.mark.parametrize("command", ["", "fit", "predict", "reproduce", "table", "check-method", "results redo"])
+def test_the_flag_for_plug_ins_is_among_a_commands_options(command, capsys):
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    assert re.search(r"^  --plugin FILE +load methods from a Python file", capsys.readouterr().out, re.M)
+
+
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_the_flag_for_plug_ins_is_in_the_help_of(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert "--plugin FILE loads methods from a Python file" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("group", ["methods", "datasets", "tasks", "protocols", "budgets"])
 def test_lists_are_printed_as_json_too(group, capsys):
     assert main(["list", group, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) >= 1
 
 
-def test_a_method_is_cited_with_an_entry_for_bibtex(capsys):
-    for path in (groups.folder() / "method").glob("*.yaml"):
-        method = path.stem
-        assert main(["cite", method]) == 0
-        said = capsys.readouterr().out
-        assert re.search(r"@(inproceedings|mastersthesis|book)\{\w+,\n  title = \{\{.+\}\},\n  author = ", said), method
+def entries_of(text: str) -> list[dict[str, str]]:
+    """The BibTeX entries of a text, field by field; every line of an entry has to be one that BibTeX takes."""
+    entries = re.findall(r"^@(article|book|inproceedings|mastersthesis|misc)\{(\w+),\n(.*?)^\}$", text, re.M | re.S)
+    found = []
+    for kind, key, body in entries:
+        fields = {}
+        for line in body.splitlines():
+            name, value = re.fullmatch(r"  ([a-z]+) = \{(.+)\},", line).groups()
+            assert value.count("{") == value.count("}")
+            assert not re.search(r"(?<!\\)[&%#_$]", value) or name in ("doi", "url"), value
+            fields[name] = value
+        found.append({"kind": kind, "key": key, **fields})
+    return found
+
+
+CITED = sorted({*groups.names("method"), *offers("method"), *groups.names("dataset")} - {"csv"})
+
+
+@pytest.mark.parametrize("name", CITED)
+def test_every_method_and_data_set_is_cited_with_bibtex(name, capsys):
+    assert main(["cite", name]) == 0
+    said = capsys.readouterr().out
+    assert said.count("\n@") == len(entries_of(said)) >= 1
+    for entry in entries_of(said):
+        assert {"title", "author", "year"} <= set(entry)
+        assert {"booktitle", "journal", "school", "publisher", "howpublished"} & set(entry)
+        assert re.fullmatch(r"\d{4}", entry["year"])
+    assert "confirmable" not in said
+
+
+def test_a_plug_in_with_a_citation_of_its_own_has_bibtex_too(tmp_path, capsys):
+    code = (
+        "from dgpbench.plugins import Method\nM = Method('cited', print, title='Ours', citation='Doe (2024), Ours')\n"
+    )
+    (tmp_path / "cited.py").write_text(code)
+    assert main(["cite", "cited", "--plugin", str(tmp_path / "cited.py")]) == 0
+    (entry,) = entries_of(capsys.readouterr().out)
+    assert entry == {"kind": "misc", "key": "cited", "title": "{Ours}", "note": "Doe (2024), Ours"}
+
+
+def test_an_entry_has_the_names_and_the_doi_of_its_paper(capsys):
     assert main(["cite", "mf"]) == 0
     said = capsys.readouterr().out
     assert "Salimbeni & Deisenroth (2017), Doubly stochastic" in said

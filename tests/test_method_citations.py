@@ -87,3 +87,17 @@ def test_the_page_refers_to_its_own_sections_by_their_titles():
 @pytest.mark.parametrize("method", sorted(path.stem for path in (ROOT / "conf" / "method").glob("*.yaml")))
 def test_the_page_has_every_method(method):
     assert f"`{method}`" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_and_cite_spell_the_titles_of_papers_alike():
+    """Every paper of conf/references.yaml that the page lists, by the year and the first author's name."""
+    from dgpbench.config.references import _entries
+
+    listed = re.sub(r"\s+", " ", PAGE.read_text(encoding="utf-8").rpartition("## References")[2]).replace("á", "a")
+    missed, compared = [], 0
+    for key, entry in _entries().items():
+        author = entry["author"].partition(",")[0].replace("á", "a").replace("ñ", "n")
+        if re.search(rf"- {re.escape(author)}, [^()]*\({entry['year']}\)", listed):
+            compared += 1
+            missed += [key] if entry["title"].lower() not in listed.lower() else []
+    assert (missed, compared >= 8) == ([], True)

@@ -4,12 +4,15 @@ import contextlib
 import io
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import door
 import numpy as np
 import pandas as pd
 import pytest
+
+from dgpbench.config.overrides import argument, parse
 
 QUICK = ("budget=smoke", "training.max_iterations=2", "method.num_inducing=4", "prediction.num_samples=2")
 
@@ -351,3 +354,68 @@ def test_a_text_with_a_nul_character_is_refused(table, tmp_path, capsys):
 def test_an_encoding_that_is_none_of_texts_is_refused(encoding, table, capsys):
     assert door.command("validate", *table, "method=sgp", f"dataset.encoding={encoding}") == 2
     assert f"dataset.encoding={encoding} is no encoding of texts" in capsys.readouterr().err
+
+
+# Quotes, digits, locks ------------------------------------------------------------------------------------------------
+
+UNQUOTED = {
+    "a target": ("dataset.target=größe", "größe"),
+    "a target in another script": ("dataset.target=価格", "価格"),
+    "a target with a comma": ("dataset.target=größe, m", "größe, m"),
+    "a target in half a pair of quotes": ('dataset.target="größe', "größe"),
+    "a target with an apostrophe": ("dataset.target=l'été", "l'été"),
+    "one of a list": ("dataset.drop=[größe,b]", ["größe", "b"]),
+    "one of a list, with a blank": ("dataset.drop=[b, größe in m]", ["b", "größe in m"]),
+    "a file with an equals sign": ("dataset.path=é=1.csv", "é=1.csv"),
+}
+
+
+@pytest.mark.parametrize("case", UNQUOTED)
+def test_advice_on_quotes_works_when_a_shell_follows_it(case, capsys):
+    text, meant = UNQUOTED[case]
+    sentence = refused(capsys, "validate", "dataset=csv", text)
+    assert "characters beyond ASCII needs quotes inside the shell's" in sentence
+    advice = sentence.partition(", as in ")[2]
+    (word,) = subprocess.run(["bash", "-c", f"printf %s {advice}"], capture_output=True, text=True).stdout.splitlines()
+    (override,) = parse([word])
+    assert override.value() == meant if isinstance(meant, list) else str(override.value()).strip('"') == meant
+
+
+def test_a_command_that_is_printed_quotes_what_is_not_ascii():
+    assert parse([argument("dataset.target", "größe")])[0].value() == "größe"
+
+
+def test_numbers_of_a_thousand_and_more_have_one_spelling(tmp_path, capsys):
+    draws = np.random.default_rng(0)
+    X = draws.normal(size=(7373, 2))
+    given = door.write_table(tmp_path / "t.csv", X, X[:, 0] + draws.normal(size=7373))
+    quick = ("method=sgp", *QUICK, "training.max_iterations=1500")
+    assert door.command("validate", *quick, *given) == 0
+    assert door.command("run", "method=bayesian_ridge", *given, "plot=false", f"results_dir={tmp_path}/results") == 0
+    (directory,) = [path.parent for path in tmp_path.rglob("record.json")]
+    assert door.command("show", str(directory)) == 0
+    said = capsys.readouterr()
+    lines = [line for line in (said.out + said.err).splitlines() if "record:" not in line]
+    assert "7,373" in said.out
+    assert [line for line in lines if re.search(r"(?<![\w.,/=-])\d{4,}(?![\w.])", line)] == []
+
+
+def test_locks_can_be_held_by_all_who_can_write_to_the_results(monkeypatch, tmp_path):
+    door.without_training(monkeypatch)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o2775)
+    words = ("method=gpr", "dataset=diabetes", "budget=smoke")
+    door.run(tmp_path / "shared", *words)
+    assert door.command("results", "export", f"results_dir={tmp_path / 'shared'}") == 0
+    locks = tmp_path / "shared" / ".locks"
+    assert locks.stat().st_mode & 0o7777 == 0o2775
+    modes = {path.stat().st_mode & 0o777 for path in locks.iterdir()}
+    assert (len(list(locks.iterdir())), modes) == (2, {0o664})
+
+
+def test_a_check_of_the_pages_says_that_it_takes_a_minute(monkeypatch, capsys):
+    monkeypatch.setattr("dgpbench.report.docs.pages.stale", lambda folder: [])
+    assert door.command("docs", "--check") == 0
+    said = capsys.readouterr()
+    assert "about a minute" in said.err
+    assert said.out == "README.md and docs/ are current\n"

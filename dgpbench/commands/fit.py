@@ -78,7 +78,7 @@ def _fit_and_save(run: Run, share: float, target: Path) -> int:
 
 def _of_held_out(held_out: HeldOut) -> str:
     repeated = summary.repeated_lines(held_out.num_repeated, held_out.num_test)
-    return "\n".join([*summary.held_out_lines(held_out.num_test, held_out.scores), *repeated])
+    return "\n".join([*summary.held_out_lines(held_out.num_test, held_out.num_train, held_out.scores), *repeated])
 
 
 def _picture(model: Model, held_out: HeldOut, target: Path) -> str:

@@ -111,6 +111,7 @@ def _predicted(
         predictions = pd.concat([pd.DataFrame(summaries.summary(each, quantiles)) for each in model.in_chunks(X)])
         if twice := sorted({*ids.columns} & {*predictions.columns}):
             raise Refused(f"--id {twice[0]}: the predictions have a column of that name; rename it in {path}")
+        ids = ids.astype(object)  # which no format of numbers touches
         yield pd.concat([ids.reset_index(drop=True), predictions.reset_index(drop=True)], axis=1)
     if empty:
         raise Refused(f"{path} holds no rows below its header: there is nothing to predict")

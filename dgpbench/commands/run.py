@@ -137,8 +137,8 @@ def help_text() -> str:
     lines += [f"  {group + '=':<12}{', '.join(groups.names(group))}" for group in groups.GROUPS]
     lines += [
         "",
-        "Settings; [in brackets] the families, optimisers or tasks that have it, where not all do. Defaults are those of",
-        "protocol=lindinger2020 budget=paper; `dgpbench run GROUP=NAME ... --cfg job` prints those of other choices:",
+        "Settings; [in brackets] the families, optimisers or tasks that have it, where not all do. Defaults are for",
+        "protocol=lindinger2020 budget=paper; `dgpbench run GROUP=NAME ... --cfg job` prints those of others:",
     ]
     values = _defaults()
     for key, setting, owners in documented():
@@ -156,7 +156,7 @@ def help_text() -> str:
 
 
 def _defaults() -> dict[str, dict[str, Any]]:
-    """Each key's values by owner (a family, an optimiser, a task, a kind of data; else '') where nothing else is set."""
+    """The values of each key by owner (a family, an optimiser, a task, a kind of data; else '')."""
     defaults: dict[str, dict[str, Any]] = {}
     for choices in (*EXAMPLES, *((f"method={name}",) for name in groups.added("method"))):
         values = compose(choices).values

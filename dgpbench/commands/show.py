@@ -46,7 +46,8 @@ def _show_model(path: Path, options: Namespace) -> int:
     if options.json:
         print(json.dumps(about, indent=2))
         return 0
-    held_out = summary.held_out_lines(about["held_out"], about["scores"]) if about["scores"] else []
+    num_test = about.get("held_out", 0)
+    held_out = summary.held_out_lines(num_test, about["data"]["n"] - num_test, about["scores"]) if num_test else []
     print("\n".join([summary.of_model(about), *held_out, *_settings(about), f"model: {path}"]))
     return 0
 

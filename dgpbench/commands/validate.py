@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 HELP = """dgpbench validate [GROUP=NAME ...] [SETTING=VALUE ...] [--multirun]
 
 Check what `run` would be given, its data too, and say what it would take; run nothing.
+--plugin FILE loads methods from a Python file.
 A time is that of finished runs that differ in split or seed alone. Where there are none it is a lower bound:
 the products that training cannot leave out, counted, at the rate of this machine's products."""
 

@@ -59,7 +59,7 @@ def refusing(what: str) -> Iterator[None]:
         raise Refused(f"{what}: {' '.join(words.split())[:MOST_LETTERS]}") from None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A fitted method: plain data and arrays, from which its predictor is made when it is first asked.
 
@@ -115,6 +115,9 @@ class Model:
                     "GaussianMixture"
                 )
             yield found
+
+    def __repr__(self) -> str:
+        return f"Model({self.about['choices']['method']} of {self.description.target!r}, {len(self.arrays)} arrays)"
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the predictor, which cannot be pickled and is made again from the arrays."""

@@ -60,10 +60,23 @@ class PredictiveDistribution(ShortRepr):
 
 
 def log_score(estimator: Any, X: Any, y: Any) -> float:
-    """Mean log p(y) of the rows of X, in nats: a scorer of scikit-learn, ``GridSearchCV(..., scoring=log_score)``."""
-    return float(estimator.predict_dist(X).log_prob(np.ravel(y)).mean())
+    """Mean log p(y) of the rows of X, in nats: a scorer for scikit-learn, as ``GridSearchCV(..., scoring=log_score)``.
+
+    :param estimator: a fitted ``DeepGPRegressor``, or a pipeline that ends in one
+    """
+    return float(_predicted(estimator, X).log_prob(np.ravel(y)).mean())
 
 
 def neg_crps(estimator: Any, X: Any, y: Any) -> float:
-    """Mean CRPS of the rows of X with its sign changed, in units of y: a scorer of scikit-learn."""
-    return -float(estimator.predict_dist(X).crps(np.ravel(y)).mean())
+    """Mean CRPS of the rows of X with its sign changed, in units of y: a scorer for scikit-learn, as ``log_score``."""
+    return -float(_predicted(estimator, X).crps(np.ravel(y)).mean())
+
+
+def _predicted(estimator: Any, X: Any) -> PredictiveDistribution:
+    """
+    :raises TypeError: for another kind of estimator
+    """
+    *before, last = [step for _, step in getattr(estimator, "steps", [(None, estimator)])]
+    if not hasattr(last, "predict_dist"):
+        raise TypeError(f"{type(last).__name__} has no predict_dist(X); log_score and neg_crps score a DeepGPRegressor")
+    return last.predict_dist(estimator[:-1].transform(X) if before else X)

@@ -84,9 +84,10 @@ def of_model(about: Mapping[str, Any]) -> str:
     return "\n".join([title, *column_lines(data)])
 
 
-def held_out_lines(num_rows: int, scores: Mapping[str, float]) -> list[str]:
+def held_out_lines(num_rows: int, num_train: int, scores: Mapping[str, float]) -> list[str]:
     """The scores of rows that a first fit held out."""
-    return [f"{num_rows:,} rows held out at random, predicted by a fit to the others:", *score_lines(scores)]
+    title = f"{num_rows:,} rows held out at random, predicted by a fit to the other {num_train:,}:"
+    return [title, *score_lines(scores)]
 
 
 def column_lines(data: Mapping[str, Any]) -> list[str]:

@@ -103,8 +103,8 @@ class Chain:
         distance = np.abs(self.sampler.position.numpy()).max()
         if not distance < FAR:
             raise Diverged(
-                f"the chain left the posterior by step {first_step + num_steps:,}: an inducing output is {distance:.1e} "
-                f"prior standard deviations from 0, beyond {FAR:.0e}"
+                f"the chain left the posterior by step {first_step + num_steps:,}: an inducing output is "
+                f"{distance:.1e} prior standard deviations from 0, beyond {FAR:.0e}"
             )
         return value
 

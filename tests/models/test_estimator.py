@@ -8,12 +8,14 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_regressors_train, parametrize_with_checks
 
-from dgpbench import DeepGPRegressor
+from dgpbench import DeepGPRegressor, log_score, neg_crps
+from dgpbench.predictions.predictive import Quantiles, Samples
 
 QUICK = {"training.max_iterations": 4}
 RNG = np.random.default_rng(0)
@@ -43,6 +45,39 @@ def test_the_predictive_distribution_is_in_the_units_of_y(fitted):
     assert draws.shape == (4000, 30)
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=5 * deviation.max() / np.sqrt(4000))
     np.testing.assert_allclose(draws.std(axis=0), deviation, rtol=0.1)
+
+
+def test_the_scorers_are_the_mean_log_density_and_the_mean_crps(fitted):
+    y, (mean, deviation) = Y + 1.0, fitted.predict(X, return_std=True)
+    z = (y - mean) / deviation
+    crps = deviation * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
+    assert log_score(fitted, X, y) == pytest.approx(norm.logpdf(y, mean, deviation).mean(), rel=1e-10)
+    assert neg_crps(fitted, X, y.to_frame()) == pytest.approx(-crps.mean(), rel=1e-6)
+
+
+def test_cross_validation_and_searches_take_the_scorers():
+    found = cross_val_score(DeepGPRegressor("gpr", budget="smoke", settings=QUICK), X, Y, cv=3, scoring=log_score)
+    assert np.isfinite(found).all()
+    pipeline = make_pipeline(StandardScaler(), DeepGPRegressor("gpr", budget="smoke"))
+    starts = [{"training.max_iterations": 1, "method.likelihood_variance": noise} for noise in (50.0, 0.01)]
+    search = GridSearchCV(pipeline, {"deepgpregressor__settings": starts}, cv=3, scoring=neg_crps)
+    assert search.fit(X, Y).best_params_["deepgpregressor__settings"] == starts[1]
+
+
+def test_a_scorer_names_an_estimator_that_it_cannot_score():
+    with pytest.raises(TypeError, match=r"LinearRegression has no predict_dist\(X\)"):
+        log_score(LinearRegression().fit(X, Y), X, Y)
+
+
+@pytest.mark.parametrize("transform", ["none", "sinh_arcsinh"])
+def test_the_representation_of_predictions_is_short(transform):
+    settings = {**QUICK, "dataset.target_transform": transform}
+    fitted = DeepGPRegressor("gpr", budget="smoke", settings=settings).fit(X, Y)
+    found = fitted.predict_dist(X)
+    assert repr(found).startswith("PredictiveDistribution(mixture=")
+    assert "array(1, 30, 1)" in repr(found)
+    others = [Quantiles([0.1, 0.9], np.ones((2, 900))), Samples(np.ones((40, 900)))]
+    assert all(len(repr(each)) < 300 for each in (found, found.mixture, fitted.model_, *others))
 
 
 def test_targets_of_another_shape_are_refused_in_the_users_terms(fitted):
