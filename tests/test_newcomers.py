@@ -181,8 +181,8 @@ def test_validate_refuses_a_split_that_run_refuses(given, words, tmp_path, capsy
 def test_validate_knows_how_large_a_data_set_is_that_is_not_downloaded(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path))
     monkeypatch.delenv("DGPBENCH_MIRROR", raising=False)
-    assert "this split has 463715" in refused(capsys, "validate", "dataset=year", "task=fixed", "method=gpr")
-    assert "this split has 463810" in refused(capsys, "validate", "dataset=year", "method=gpr")  # 0.9 of 515,345
+    assert "this split has 463,715" in refused(capsys, "validate", "dataset=year", "task=fixed", "method=gpr")
+    assert "this split has 463,810" in refused(capsys, "validate", "dataset=year", "method=gpr")  # 0.9 of 515,345
     assert door.command("validate", "dataset=year", "task=fixed", "method=star") == 0
     assert "year" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
@@ -197,7 +197,7 @@ def test_validate_looks_at_every_value_of_a_sweep(tmp_path, capsys):
 
 def test_the_share_of_training_rows_is_below_one_in_the_help_and_in_validation(capsys):
     assert door.command("run", "--help") == 0
-    assert re.search(r"task\.train_fraction=.*above 0 and below 1\)", capsys.readouterr().out)
+    assert re.search(r"task\.train_fraction=.*above 0 and below 1; default 0.9\)", capsys.readouterr().out)
     assert "above 0 and below 1" in refused(capsys, "validate", "task.train_fraction=1")
     assert door.command("validate", "task.train_fraction=0.99") == 0
 

@@ -45,9 +45,9 @@ def test_a_run_is_recorded_as_any_other(tmp_path):
     assert record["scores"]["tll"] == -record["scores"]["nlpp"]
 
 
-@pytest.mark.parametrize("name", ["of_layers", "of_no_layers", "of_a_list"])
+@pytest.mark.parametrize("name", ["shows_layers", "of_no_layers", "of_a_list"])
 def test_layers_are_shown_where_a_plug_in_declares_them(name, tmp_path, capsys):
-    first, second = {"of_layers": ("layers: int", "2"), "of_a_list": ("layers: list", "(5, 5)")}.get(name, ("", ""))
+    first, second = {"shows_layers": ("layers: int", "2"), "of_a_list": ("layers: list", "(5, 5)")}.get(name, ("", ""))
     more = f'{first} = setting("layers", default={second})\n    ' if first else ""
     path = plugin(tmp_path, name, "    num_features: int", f"    {more}num_features: int")
     given = (f"method={name}", *QUICK, f"--plugin={path}", f"results_dir={tmp_path}/results")
@@ -55,12 +55,12 @@ def test_layers_are_shown_where_a_plug_in_declares_them(name, tmp_path, capsys):
     said = capsys.readouterr()
     (directory,) = [each.parent for each in tmp_path.rglob("record.json")]
     assert door.command("show", str(directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
-    shown = f"{name} (L = 2) on diabetes" if name == "of_layers" else f"{name} on diabetes"
+    shown = f"{name} (L = 2) on diabetes" if name == "shows_layers" else f"{name} on diabetes"
     for text in (said.out, said.err, capsys.readouterr().out, (tmp_path / "picture.svg").read_text()):
         assert shown in text
     assert f"/{name}-L1/" in str(directory)
     frame = with_groups(collect(str(tmp_path / "results")))
-    assert (frame["num_layers"].tolist(), frame["L"].tolist()) == ([1], [2 if name == "of_layers" else ""])
+    assert (frame["num_layers"].tolist(), frame["L"].tolist()) == ([1], [2 if name == "shows_layers" else ""])
 
 
 def test_a_changed_file_is_another_method_and_its_record_is_not_taken_for_this_ones(tmp_path):
