@@ -254,7 +254,7 @@ def test_help_of_run_has_the_default_of_every_setting(capsys):
     text = "\n".join(lines)
     assert re.search(r"method.num_layers= .*; default 3; 1 of exact, sparse\)", text)
     assert re.search(r"method.num_inducing= .*; default 128\)", text)
-    assert re.search(r"training.natgrad_gamma= .*; default 0.1\)", text)
+    assert re.search(r"training.natgrad_gamma= .*; default 0.005\)", text)
     assert re.search(r"dataset.missing= .*; default refuse\)", text)
 
 
