@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 from dgpbench.commands.output import say
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
-from dgpbench.datasets.columns import said_of_unknown
+from dgpbench.datasets.encoding import said_of_unknown
 from dgpbench.datasets.table_files import OPENERS, parts
 from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.errors import Refused
@@ -33,7 +33,8 @@ def predict(options: Namespace) -> int:
     quantiles = summaries.probabilities(options.quantiles)
     model = directory.load(options.model, lambda text: say(f"dgpbench: {text}"))
     path, unknown = Path(options.table), Counter[tuple[str, str]]()
-    parts = _predicted(model, path, _reading(model, options.overrides), quantiles, options.id, unknown)
+    reading = _reading(model, options.overrides)
+    parts = _predicted(model, path, reading, quantiles, options.id, unknown)
     if options.output is None:
         for number, frame in enumerate(parts):
             frame.to_csv(sys.stdout, index=False, header=number == 0, float_format=DIGITS)
@@ -105,8 +106,7 @@ def _predicted(
     for frame in parts(path, reading, [*model.description.encoder.names, *copied], ROWS_AT_ONCE):
         if not len(frame):
             continue
-        empty, X = False, model.inputs(frame, str(path))
-        unknown.update(model.description.encoder.unknown(frame))
+        empty, X = False, model.inputs(frame, str(path), reading, unknown)
         ids = _columns(frame, copied, path)
         predictions = pd.concat([pd.DataFrame(summaries.summary(each, quantiles)) for each in model.in_chunks(X)])
         if twice := sorted({*ids.columns} & {*predictions.columns}):

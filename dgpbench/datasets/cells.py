@@ -1,218 +1,276 @@
-"""Raw cells as typed columns, and one sentence for those that cannot be: how many, and where the first three are."""
+"""The cells of one column as numbers, truth values, dates or categories: one rule for every format.
 
+Text stays text until the kind of its column is decided. Numbers follow one grammar: a sign, digits with one kind of
+group mark in groups of three, one decimal mark, an exponent. Settings of numbers touch neither dates nor categories.
+"""
+
+import datetime
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.errors import Refused
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN = 3
-ISO = "ISO8601"
-EPOCH = "1970-01-01"
-
-
-def typed(
-    frame: "pd.DataFrame",
-    kinds: Mapping[str, str],
-    date_format: str | None = None,
-    where: str = "the table",
-    otherwise: str | None = None,
-    *,
-    trained: bool = False,
-) -> "pd.DataFrame":
-    """Columns of numbers, flags and dates as float64, NaN for a gap; of categories as texts, None for a gap.
-
-    :param kinds: the kind of each column that is taken: ``number``, ``flag``, ``date`` or ``category``
-    :param otherwise: the advice for text that no setting makes numbers of
-    :param trained: whether a fitted model says how cells are read, so that no setting can change it
-    :raises Refused: for cells that are not of their column's kind, or infinite
-    """
-    import pandas as pd
-
-    if in_two_parts := [name for name in kinds if frame[name].dtype.kind == "c"]:
-        raise Refused(
-            f"{where} holds complex numbers in {shown(in_two_parts)}: give their two parts as columns of their own"
-        )
-    columns = {name: _typed(frame[name], kind, date_format) for name, kind in kinds.items()}
-    wrong = {name: frame[name].notna() & columns[name].isna() for name in columns}
-    if count := sum(int(each.sum()) for each in wrong.values()):
-        advice = _advice(frame, {name: each for name, each in wrong.items() if each.any()}, kinds, otherwise)
-        if trained:
-            advice = replace(advice, sentence="cells are read as in training: correct them, or leave their rows out")
-        raise Refused(f"{where} holds {advice.what} in {places(frame, wrong, count)}: {advice.sentence}")
-    endless = {name: np.isinf(columns[name]) for name, kind in kinds.items() if kind != "category"}
-    if count := sum(int(each.sum()) for each in endless.values()):
-        raise Refused(
-            f"{where} holds an infinite number in {places(frame, endless, count)}: correct it, or leave its row out"
-        )
-    return pd.DataFrame(columns, index=frame.index)
-
-
-def check_gaps(typed_frame: "pd.DataFrame", where: str = "the table", *, trained: bool = False) -> None:
-    """Refuse cells without a value.
-
-    :param trained: whether a fitted model refuses them, whose training rows had none
-    """
-    gaps = {name: typed_frame[name].isna() for name in typed_frame}
-    if count := sum(int(each.sum()) for each in gaps.values()):
-        rows = int(typed_frame.isna().any(axis=1).sum())
-        advice = (
-            "the model was not trained to fill gaps in: give them values, or leave out"
-            if trained
-            else "dataset.missing=impute fills features in with the training rows' median, "
-            "dataset.missing=drop leaves out"
-        )
-        raise Refused(
-            f"{where} has no value (NaN) in {places(typed_frame, gaps, count, bare=True)}: "
-            f"{advice} the {rows:,} row{'s' * (rows != 1)} concerned"
-        )
-
-
-def places(frame: "pd.DataFrame", chosen: "Mapping[str, pd.Series]", count: int, *, bare: bool = False) -> str:
-    """'4 cells (row 2 of 'b': 'red', row 5 of 'b': 'blue', row 9 of 'c': 'x', ...)', rows from 1 below the header."""
-    import pandas as pd
-
-    names = [name for name, each in chosen.items() if each.any()]
-    at = np.argwhere(np.column_stack([chosen[name] for name in names]))[:SHOWN]
-    first = frame.index[0] if isinstance(frame.index, pd.RangeIndex) else 0  # of a part of a file
-    cells = [
-        f"row {first + row + 1:,} of {names[column]!r}"
-        + ("" if bare else f": {_shown(frame[names[column]].iloc[row])}")
-        for row, column in at
+# Texts without a value: those that pandas knows.
+GAPS = frozenset(
+    [
+        "",
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "nan",
+        "null",
     ]
-    return f"{count:,} cell{'s' * (count != 1)} ({', '.join(cells)}{', ...' * (count > SHOWN)})"
+)
+MARKS = {"point": ".", "comma": ",", "blank": " \u00a0\u2009\u202f", "apostrophe": "'\u2019"}
+TRUTHS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
+NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+EXACT = 2.0**53  # beyond, float64 merges neighbouring whole numbers
+ISO = "ISO8601"
+NUMBERS, DATES = (int, float, np.integer, np.floating, Decimal), (datetime.date, np.datetime64)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of one column, told apart by what they are.
+
+    :param values: [N] as they were given, an array of objects, or of numbers where all cells are
+    :param texts: [N] large_string, without blanks at the ends; null where the cell is no text
+    :param numbers: [N] NaN where the cell is not a number by type
+    :param truths: [N] 1, 0, NaN where the cell is not a truth value by type
+    :param dates: [N] days since 1970-01-01, NaN where the cell is not a date by type
+    :param present: [N] whether the cell has a value
+    :param is_category: whether the column's type says that it holds categories
+    """
+
+    values: np.ndarray
+    texts: Any
+    numbers: np.ndarray
+    truths: np.ndarray
+    dates: np.ndarray
+    present: np.ndarray
+    is_category: bool
+    settings: TableSettings
+
+    @classmethod
+    def of(cls, column: "pd.Series", settings: TableSettings) -> "Cells":
+        """The cells of a raw column of any type."""
+        import pandas as pd
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        size, dtype = len(column), column.dtype
+        nothing, no_text = np.full(size, np.nan), pa.nulls(size, pa.large_string())
+        numbers, truths, dates, texts = nothing, nothing, nothing, no_text
+        is_category = isinstance(dtype, pd.CategoricalDtype) or "dictionary" in str(dtype)
+        if isinstance(dtype, pd.SparseDtype):
+            column = column.sparse.to_dense()
+            dtype = column.dtype
+        if is_category:
+            column = column.astype(object)
+        elif pd.api.types.is_bool_dtype(dtype):
+            truths = column.to_numpy(np.float64, na_value=np.nan)
+        elif pd.api.types.is_integer_dtype(dtype) or pd.api.types.is_float_dtype(dtype):
+            numbers = column.to_numpy(np.float64, na_value=np.nan)
+        elif pd.api.types.is_datetime64_any_dtype(dtype):
+            dates = _days(pd.to_datetime(column, utc=True))
+        elif pd.api.types.is_string_dtype(dtype) and column.dtype != object:
+            texts = pa.array(column.array, pa.large_string(), from_pandas=True)
+        else:
+            column = column.astype(object)
+        present = column.notna().to_numpy()
+        values = column.to_numpy() if isinstance(dtype, np.dtype) and dtype.kind in "iufb" else column.array
+        if column.dtype == object:
+            values = column.to_numpy()
+            is_text, is_truth, is_number, is_date = (
+                np.fromiter((isinstance(value, kinds) for value in values), bool, size) & present
+                for kinds in (str, bool | np.bool_, NUMBERS, DATES)
+            )
+            texts = pa.array(values, pa.large_string(), mask=~is_text) if is_text.any() else no_text
+            truths = np.where(is_truth, values, np.nan).astype(np.float64)
+            numbers = np.where(is_number & ~is_truth, values, np.nan).astype(np.float64)
+            if is_date.any():
+                dates = _days(pd.to_datetime(pd.Series(np.where(is_date, values, None)), utc=True, errors="coerce"))
+        if texts is not no_text:
+            texts = pc.utf8_trim_whitespace(texts)
+            marks = [*GAPS, *map(str, settings.na_values or ())]
+            gaps = pc.is_in(texts, value_set=pa.array(marks, pa.large_string()))
+            present = present & ~gaps.to_numpy(zero_copy_only=False)
+            texts = pc.if_else(gaps, None, texts)
+        if marks := _numbers_of(settings.na_values or ()):
+            present = present & ~np.isin(numbers, marks)
+        return cls(values, texts, numbers, truths, dates, present, is_category, settings)
+
+    def at(self, rows: np.ndarray) -> "Cells":
+        """The cells of some rows."""
+        arrays = {name: getattr(self, name)[rows] for name in ("values", "numbers", "truths", "dates", "present")}
+        return replace(self, texts=self.texts.take(rows), **arrays)
+
+    @cached_property
+    def is_text(self) -> np.ndarray:
+        """[N] whether the cell is text with a value."""
+        return self.texts.is_valid().to_numpy(zero_copy_only=False)
+
+    def read(self, kind: str, date_format: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The cells as a kind has them, and whether each has a value; those that cannot be read are NaN, or None."""
+        if kind == "category":
+            return self.categories(), self.present
+        if kind == "date":
+            return np.where(self.present, self.days(date_format), np.nan), self.present
+        if kind == "flag":
+            return self._flags(), self.present
+        values = np.full(len(self.present), np.nan) if self.is_category else self.numbers
+        if self.texts.null_count < len(self.texts) and not self.is_category:
+            values = np.where(self.is_text, parse(self.texts, self.settings.decimal, self.settings.thousands), values)
+        present = self.present & ~np.isin(values, _numbers_of(self.settings.na_values or ()))
+        return np.where(present, values, np.nan), present
+
+    def holds_truths(self) -> bool:
+        """Whether all cells are truth values, or the texts of such."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        texts = pc.is_in(self.texts, value_set=pa.array(list(TRUTHS), pa.large_string()))
+        return bool((np.isfinite(self.truths) | texts.to_numpy(zero_copy_only=False))[self.present].all())
+
+    def _flags(self) -> np.ndarray:
+        """1 and 0 of truth values, of the texts of such, and of the numbers 1 and 0."""
+        values = np.where(np.isin(self.numbers, (0.0, 1.0)), self.numbers, self.truths)
+        if self.is_text.any():
+            texts = np.array([TRUTHS.get(text, np.nan) for text in self.texts.to_pylist()])
+            numbers = parse(self.texts, "point", None)
+            values = np.where(self.is_text, np.where(np.isin(numbers, (0.0, 1.0)), numbers, texts), values)
+        return np.where(self.present, values, np.nan)
+
+    def days(self, date_format: str | None) -> np.ndarray:
+        """Dates as days since 1970-01-01, NaN for cells that are no dates; texts must have the whole of the format."""
+        import pandas as pd
+
+        texts = np.where(self.is_text, self.texts.to_numpy(zero_copy_only=False), None)
+        whole = np.isfinite(self.numbers)
+        texts[whole] = [text_of(value) for value in np.asarray(self.values)[whole]]
+        if not any(text is not None for text in texts):
+            return self.dates
+        column = pd.Series(texts, dtype=object)
+        try:
+            dates = pd.to_datetime(column, format=date_format or ISO, errors="coerce", utc=True)
+        except ValueError as error:
+            raise Refused(f"dataset.date_format={date_format} cannot be used: {error}") from error
+        if date_format and re.search("%[a-zA-Z]%", date_format):
+            # Without marks between its parts, 1012020 would be the 10th of January.
+            dates = dates.where(dates.dt.strftime(date_format) == column)
+        return np.where(np.isnan(self.dates), _days(dates), self.dates)
+
+    def categories(self) -> np.ndarray:
+        """Each category as text, None for a gap and for cells that no text tells apart."""
+        import pandas as pd
+
+        found = np.full(len(self.present), None, dtype=object)
+        if self.is_text.any():
+            found[self.is_text] = self.texts.drop_null().to_pylist()
+        typed = np.isfinite(self.numbers) | np.isfinite(self.truths) | np.isfinite(self.dates)
+        if not (typed := typed & self.present & ~self.is_text).any():
+            return found
+        values = self.values[typed]
+        if self.values.dtype == object:  # in which 1 and True are told apart
+            found[typed] = [_text_that_tells(value) for value in values]
+        else:
+            codes, different = pd.factorize(values)
+            found[typed] = np.array([_text_that_tells(value) for value in different], dtype=object)[codes]
+        return found
+
+
+def frame_of(table: Any) -> "pd.DataFrame":
+    """An arrow table, or what gives one, as a frame whose whole numbers keep their digits beside gaps.
+
+    Nothing that pandas has stored beside the columns is believed.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    whole = {
+        getattr(pa, f"{u}int{bits}")(): pd.array([], f"{u.upper()}Int{bits}").dtype
+        for u in ("", "u")
+        for bits in (8, 16, 32, 64)
+    }
+    return pa.table(table).to_pandas(ignore_metadata=True, types_mapper=whole.get)
+
+
+def parse(texts: Any, decimal: str, thousands: str | None) -> np.ndarray:
+    """The nearest float64 of each text that is a number as the two marks say, NaN for any other."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if decimal == "point":
+        try:
+            return pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)  # whose spellings the grammar has, too
+        except pa.ArrowInvalid:
+            pass
+    texts = pc.if_else(pc.match_substring_regex(texts, grammar(decimal, thousands)), texts, None)
+    if thousands is not None:
+        texts = pc.replace_substring_regex(texts, f"[{MARKS[thousands]}]", "")
+    for mark, plain in ((MARKS[decimal], "."), ("\u2212", "-")):
+        texts = pc.replace_substring(texts, mark, plain)
+    return pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def grammar(decimal: str, thousands: str | None) -> str:
+    """The regular expression of a number with these marks; a typographic minus is one like any other."""
+    mark = f"[{MARKS[decimal]}]"
+    groups = "" if thousands is None else rf"[1-9]\d{{0,2}}(?:[{MARKS[thousands]}]\d{{3}})+(?:{mark}\d*)?|"
+    return rf"\A[+\-\x{{2212}}]?(?:(?:{groups}\d+(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?|(?i:inf|infinity))\z"
 
 
 def text_of(value: Any) -> str:
-    """A category as text, the same whatever else its column holds: pandas reads 01, 5.0 and TRUE as 1, 5 and True.
+    """The text of a category that is a number, truth value or date by type: 5 of 5.0."""
+    if isinstance(value, float | np.floating):
+        return str(int(value)) if float(value).is_integer() else str(value)
+    text = str(value)
+    return text.removesuffix(" 00:00:00") if isinstance(value, datetime.datetime) else text
 
-    It does so in a column, or a part of one, that holds nothing but numbers, or true and false.
-    """
-    text = str(value).strip()
+
+def _text_that_tells(value: Any) -> str | None:
+    """None of floats that stand for several whole numbers."""
+    return None if isinstance(value, float | np.floating) and abs(value) > EXACT else text_of(value)
+
+
+def value_of(text: str) -> str:
+    """What categories that are the same number, or truth value, share: 1 of 01, 5 of 5.0, True of TRUE."""
     if text.lower() in ("true", "false"):
         return text.capitalize()
     if not re.fullmatch(NUMBER, text):
         return text
-    if text.isdecimal():
-        return str(int(text))
-    number = float(text)
-    return str(int(number)) if number.is_integer() else str(number)
+    return str(int(text)) if text.isdecimal() else text_of(float(text))
 
 
-def days(column: "pd.Series", date_format: str | None = None) -> "pd.Series":
-    """Dates as days since 1970-01-01, NaN where there is none."""
+def _numbers_of(marks: Sequence[Any]) -> list[float]:
+    """Marks of gaps that are numbers."""
+    return [float(mark) for mark in map(str, marks) if re.fullmatch(NUMBER, mark)]
+
+
+def _days(dates: "pd.Series") -> np.ndarray:
     import pandas as pd
 
-    if isinstance(column.dtype, pd.CategoricalDtype):  # which to_datetime gives back as an array
-        column = column.astype(object)
-    try:
-        dates = pd.to_datetime(column, format=date_format or ISO, errors="coerce", utc=True)
-    except ValueError as error:
-        raise Refused(f"dataset.date_format={date_format} cannot be used: {error}") from error
-    return (dates - pd.Timestamp(EPOCH, tz="UTC")) / pd.Timedelta(days=1)
-
-
-def _typed(column: "pd.Series", kind: str, date_format: str | None) -> "pd.Series":
-    import pandas as pd
-
-    if kind == "category":
-        texts = [None if gap else text_of(value) for value, gap in zip(column, column.isna(), strict=True)]
-        return pd.Series(texts, index=column.index, dtype=object)
-    if kind == "date":
-        return days(column, date_format)
-    if kind == "flag":
-        return column.map({True: 1.0, False: 0.0}).astype(np.float64)
-    if column.dtype == bool or not pd.api.types.is_numeric_dtype(column.dtype):
-        column = column.map(_no_number_in_disguise).astype(object)
-    numbers = pd.to_numeric(column, errors="coerce")
-    return pd.Series(numbers.to_numpy(dtype=np.float64, na_value=np.nan), index=column.index)
-
-
-def _no_number_in_disguise(value: Any) -> Any:
-    """pandas would count true and false, and dates as nanoseconds."""
-    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else str(value)
-
-
-def _shown(value: Any) -> str:
-    return repr(str(value)[:40]) if isinstance(value, str | bool | np.bool_) else str(value)
-
-
-@dataclass(frozen=True)
-class Advice:
-    """What wrong cells hold, and the setting that most likely answers."""
-
-    what: str
-    sentence: str
-
-
-NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}"  # as people write it: 14.01.2020
-# Numbers as people write them, in the order in which they are tried.
-WRITTEN = {
-    r"-?\d{1,3}(,\d{3})+(\.\d+)?": "dataset.thousands=comma reads a comma between thousands, "
-    "dataset.decimal=comma a decimal comma",
-    r"-?\d+,\d+": "dataset.decimal=comma reads a decimal comma",
-    r"-?\d{1,3}(\.\d{3})+(,\d+)?": "dataset.decimal=comma and dataset.thousands=point read such numbers",
-    r"-?\d{1,3}(\s\d{3})+(\.\d+)?": "dataset.thousands=blank reads a blank between thousands",
-    r"-?\d{1,3}('\d{3})+(\.\d+)?": "dataset.thousands=apostrophe reads an apostrophe between thousands",
-    r"-?\d+(\.\d+)?\s*%": "no setting reads percent signs: take them out",
-    "\u2212.*": "a typographic minus sign begins them: write - in its place",
-    DATE: "dataset.dates=auto dataset.date_format=%d.%m.%Y (or the like) reads dates",
-}
-
-
-def _advice(
-    frame: "pd.DataFrame", wrong: "Mapping[str, pd.Series]", kinds: Mapping[str, str], otherwise: str | None
-) -> Advice:
-    """By what the cells of the columns that have wrong ones look like."""
-    import pandas as pd
-
-    if "date" in (kinds[name] for name in wrong):
-        return Advice("no date", "dataset.date_format=%d.%m.%Y, or the like, says how dates are written")
-    if "flag" in (kinds[name] for name in wrong):
-        return Advice("neither true nor false", "correct them")
-    written = {name: sentence for name, cells in wrong.items() if (sentence := advice_on(frame[name][cells]))}
-    if written:
-        name, sentence = next(iter(written.items()))
-        alike = set(written.values()) == {sentence} and len(written) == len(wrong)
-        return Advice("text", sentence if alike else f"in {name!r}, {sentence}")
-    values = pd.concat([frame[name][cells].astype(str) for name, cells in wrong.items()]).str.strip()
-    if otherwise:
-        return Advice("text", otherwise)
-    if all(frame[name].notna().sum() > 2 * cells.sum() for name, cells in wrong.items()):
-        gaps = listed(sorted(values.unique())[:SHOWN])
-        return Advice("text", f"if it stands for no value, 'dataset.na_values={gaps}' says so; else correct it")
-    dates = [name for name, cells in wrong.items() if days(frame[name][cells].astype(str)).notna().all()]
-    ways = ["dataset.dates=auto makes days since 1970-01-01 of dates"] if dates else []
-    ways += ["dataset.categorical=auto makes columns of 0 and 1 of categories"] if len(dates) < len(wrong) else []
-    drop = f"'dataset.drop={listed(list(wrong))}' leaves {it(wrong)} out"
-    return Advice("text" if len(dates) < len(wrong) else "dates", ", ".join([*ways, drop]))
-
-
-def advice_on(cells: "pd.Series") -> str | None:
-    """What reads cells that are all numbers or dates as people write them; None of other text."""
-    texts = cells.astype(str).str.strip()
-    odd = texts[~texts.str.fullmatch(NUMBER)]
-    found = (sentence for pattern, sentence in WRITTEN.items() if len(odd) and odd.str.fullmatch(pattern).all())
-    return next(found, None)
-
-
-def shown(names: Sequence[str]) -> str:
-    """The first three names."""
-    return ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
-
-
-def it(names: Collection[str]) -> str:
-    """The pronoun of so many columns."""
-    return "it" if len(names) == 1 else "them"
-
-
-def listed(names: Sequence[str]) -> str:
-    """A list as the command line takes it: '["a b"]'; the shell needs quotes around it."""
-    return "[" + ",".join(name if name.isidentifier() else f'"{name}"' for name in names) + "]"
+    return ((dates - pd.Timestamp("1970-01-01", tz="UTC")) / pd.Timedelta(days=1)).to_numpy(np.float64)

@@ -21,7 +21,7 @@ LOADERS = {
     "flights": "flights",
     "airline": "airline",
     "synthetic": "synthetic",
-    "csv": "own_csv",
+    "csv": "user_table",
 }
 
 

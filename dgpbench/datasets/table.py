@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dgpbench.datasets.columns import ColumnEncoder
-from dgpbench.datasets.raw_columns import RawColumns
+from dgpbench.datasets.encoding import ColumnEncoder, UserColumns
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Table:
     :param X: [N, D] float64, original units
     :param y: [N] float64, original units
     :param verified: "digest", "member sha256", "unverified", "synthetic" or "own"
-    :param raw: columns as they were read, where there is more to do than to take them; unless they are numbers without
+    :param raw: typed columns, where there is more to do than to take them; unless they are numbers without
         a gap, X is NaN throughout
     :param num_left_out: rows of the file that are not in the table, having no value where one was needed
     :param fixed_train_rows: where the table brings its own test set: how many of its rows, the first, train
@@ -47,7 +46,7 @@ class Table:
     target_name: str
     sources: tuple[SourceFile, ...] = ()
     verified: str = "unverified"
-    raw: RawColumns | None = None
+    raw: UserColumns | None = None
     num_left_out: int = 0
     fixed_train_rows: int | None = None
 
@@ -70,8 +69,8 @@ class Table:
         """
         if self.raw is None:
             return self.X, ColumnEncoder.of_numbers(self.feature_names)
-        encoder = self.raw.fit(train)
-        return self.X if self.raw.plain else encoder.transform(self.raw.frame), encoder
+        encoder = ColumnEncoder.fit(self.raw.rows.iloc[train], self.raw.schema)
+        return self.X if self.raw.plain else encoder.encode(self.raw.rows), encoder
 
     @cached_property
     def order(self) -> np.ndarray:
@@ -101,7 +100,7 @@ class Table:
     @property
     def _xy(self) -> np.ndarray:
         # Raw cells as their kinds have them: a setting that reads a column otherwise makes another table.
-        cells = self.X if self.raw is None or self.raw.plain else self.raw.cells()
+        cells = self.X if self.raw is None or self.raw.plain else self.raw.digits()
         return canonical(np.column_stack([cells, self.y]))
 
 

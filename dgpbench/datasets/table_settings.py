@@ -1,16 +1,18 @@
 """What a user sets of a table of their own: how its file is read, and how its columns become numbers."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dgpbench.config.settings import setting
 
-MARKS = {"point": ".", "comma": ",", "blank": " ", "apostrophe": "'"}
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "blanks": r"\s+"}
 
 
 @dataclass(frozen=True)
 class TableSettings:
     """What a user sets of ``dataset=csv``."""
+
+    DEFAULT: ClassVar["TableSettings"]
 
     path: str | None = setting("the file: csv, tsv or other text, also as .gz, .bz2 or .xz; .parquet, .xlsx, .xls")
     target: str | None = setting("the column to predict")
@@ -51,3 +53,6 @@ class TableSettings:
     keep: list | None = setting(
         "features all the same: row numbers, repeated names, copies of the target", default=None
     )
+
+
+TableSettings.DEFAULT = TableSettings(path=None, target=None, separator=None, drop=[])

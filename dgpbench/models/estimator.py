@@ -1,9 +1,9 @@
 """``DeepGPRegressor``: every GP method behind scikit-learn's interface."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from dgpbench.config import groups
 from dgpbench.config.canonical import plain
-from dgpbench.datasets.columns import said_of_unknown
-from dgpbench.datasets.own_csv import of_frame, settings_of
+from dgpbench.datasets.cells import frame_of
+from dgpbench.datasets.encoding import said_of_unknown
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.table_settings import TableSettings
+from dgpbench.datasets.user_table import of_frame, settings_of
 from dgpbench.errors import Diverged, Refused
 from dgpbench.models import directory, training
 from dgpbench.models.model import Model
@@ -34,7 +35,17 @@ OUTPUTS = ("default", "pandas")
 SECTIONS = ("method", "training", "prediction", "dataset", "task")
 PARAMETERS = ("method", "protocol", "budget", "seed", "num_threads", "progress", "method.num_layers")
 NOT_HERE = ("dataset", "task", "split", "results_dir", "plot", "timeout_minutes")
-COLUMNS = ("missing", "categorical", "dates", "date_format", "target_transform")  # of dataset.KEY: of columns
+COLUMNS = (  # of dataset.KEY: of columns
+    "missing",
+    "categorical",
+    "dates",
+    "date_format",
+    "decimal",
+    "thousands",
+    "na_values",
+    "drop",
+    "target_transform",
+)
 
 
 class DeepGPRegressor(RegressorMixin, BaseEstimator):
@@ -151,34 +162,41 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
 
     def _table(self, X: Any, y: Any, settings: TableSettings) -> Table:
         """X and y as a table."""
-        target = str(getattr(y, "name", None) or "y")
+        frame, y = _as_frame(X), y if (targets := _as_frame(y)) is None else _only_column(targets)
+        target = str("y" if getattr(y, "name", None) is None else y.name)
         if np.asarray(y).dtype.kind in "mM":
             raise Refused("y holds dates or times; give numbers, such as days since the first")
-        if not hasattr(X, "columns"):
-            X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-            names = tuple(f"x{index}" for index in range(X.shape[1]))
-            return Table("table", X, np.asarray(y, np.float64), names, target, verified="own")
-        validate_data(self, X, skip_check_array=True)
+        if frame is None:
+            gaps = True if settings.missing == "refuse" else "allow-nan"
+            X = validate_data(self, X, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=2)
+            frame = _of_array(X, [f"x{index}" for index in range(X.shape[1])])
+        else:
+            frame = frame.drop(columns=[name for name in map(str, settings.drop) if name in frame.columns])
+            validate_data(self, frame, skip_check_array=True)
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
-        check_consistent_length(X, y)
-        return of_frame(X.set_axis([str(name) for name in X.columns], axis=1), y, target, settings)
+        check_consistent_length(frame, y)
+        return of_frame(frame, y, target, settings)
 
     def _mixtures(self, X: Any) -> Iterator[Densities]:
         """Predictions of successive rows, in original units."""
         check_is_fitted(self)
         with _plain_errors():
-            if hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
-                validate_data(self, X, skip_check_array=True, reset=False)
-                rows = self.model_.inputs(X)
-                if not len(rows):
-                    raise Refused("there are no rows to predict")
-                encoder = self.model_.description.encoder
-                for sentence in said_of_unknown(encoder.unknown(X), "X"):
-                    warnings.warn(sentence, stacklevel=2)
-            elif not self.model_.description.encoder.takes_arrays:
+            encoder, frame = self.model_.description.encoder, _as_frame(X)
+            if frame is not None and hasattr(self, "feature_names_in_"):
+                frame = frame[[name for name in frame.columns if name in encoder.names]]  # others are not asked for
+                validate_data(self, frame, skip_check_array=True, reset=False)
+            elif not encoder.takes_arrays:
                 raise Refused("the model takes columns that are no plain numbers by their names: give a frame")
             else:
-                rows = validate_data(self, X, dtype=np.float64, reset=False)
+                gaps = "allow-nan" if encoder.schema.missing == "impute" else True
+                X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=gaps)
+                frame = _of_array(X, encoder.names)
+            if not len(frame):
+                raise Refused("there are no rows to predict")
+            unknown = Counter[tuple[str, str]]()
+            rows = self.model_.inputs(frame, unknown=unknown)
+            for sentence in said_of_unknown(unknown, "X"):
+                warnings.warn(sentence, stacklevel=2)
             yield from self.model_.in_chunks(rows)
 
     def _output(self, values: np.ndarray, X: Any, columns: list[str] | None = None) -> Any:
@@ -191,6 +209,33 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         if columns is None:
             return pd.Series(values, index=index, name=self.model_.description.target)
         return pd.DataFrame(values, index=index, columns=columns)
+
+
+def _as_frame(table: Any) -> Any:
+    """A frame of any library as one of pandas whose names are texts; None of anything else, such as an array."""
+    import pandas as pd
+
+    if not isinstance(table, pd.DataFrame):
+        if not hasattr(table, "__arrow_c_stream__") or not hasattr(table, "columns"):
+            return None
+        table = frame_of(table)
+    names = [str(name) for name in table.columns]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise Refused(f"the table has {names.count(twice)} columns named {twice!r}: give each its own name")
+    return table.set_axis(names, axis=1)
+
+
+def _only_column(targets: Any) -> Any:
+    """The targets in a frame."""
+    if len(targets.columns) != 1:
+        raise Refused(f"y has {len(targets.columns)} columns: a regression predicts one")
+    return targets.iloc[:, 0]
+
+
+def _of_array(X: np.ndarray, names: Sequence[str]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(names))
 
 
 def load(path: str | Path) -> DeepGPRegressor:
@@ -207,9 +252,8 @@ def of_model(model: Model) -> DeepGPRegressor:
     """A model as a fitted estimator, with the parameters that it was fitted with."""
     choices = model.about["choices"]
     settings = {key: value for key, value in choices["overrides"].items() if not _is_foreign(key)}
-    usual = {each.name: each.default for each in fields(TableSettings) if each.name in COLUMNS}
     reading = {key: getattr(model.description.reading, key) for key in COLUMNS}
-    settings |= {f"dataset.{key}": value for key, value in reading.items() if value != usual[key]}
+    settings |= {f"dataset.{key}": each for key, each in reading.items() if each != getattr(TableSettings.DEFAULT, key)}
     estimator = DeepGPRegressor(
         choices["method"],
         num_layers=choices["num_layers"],

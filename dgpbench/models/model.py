@@ -1,5 +1,6 @@
 """A fitted method with all that predictions of new rows need."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import Predictor
 from dgpbench.predictions.warped import Densities
@@ -84,14 +86,22 @@ class Model:
     def _refusing(self) -> AbstractContextManager[None]:
         return refusing(f"{self.source} cannot be used for predictions") if self.source else nullcontext()
 
-    def inputs(self, frame: "pd.DataFrame", where: str = "the table") -> np.ndarray:
+    def inputs(
+        self,
+        frame: "pd.DataFrame",
+        where: str = "the table",
+        reading: TableSettings | None = None,
+        unknown: Counter[tuple[str, str]] | None = None,
+    ) -> np.ndarray:
         """X [N, D] of a frame, whose columns are found by name.
 
         :param where: what a refusal calls the frame
+        :param reading: how its cells are read, by default as in training
+        :param unknown: takes the categories that training did not have
         :raises Refused: where a column is missing or holds what it did not hold in training
         """
         with self._refusing():
-            return self.description.encoder.transform(frame, where)
+            return self.description.encoder.transform(frame, where, reading or self.description.reading, unknown)
 
     def predict(self, X: np.ndarray) -> Densities:
         """The predictive mixture of rows X [N, D], in the original units of y."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dgpbench.datasets.own_csv import reading_of
 from dgpbench.datasets.scaling import Regression, Standardiser
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.tasks import InterpolationSettings, make_split
+from dgpbench.datasets.user_table import reading_of
 from dgpbench.methods.contract import restore_function
 from dgpbench.methods.settings import DeepSettings
 from dgpbench.methods.sparse_settings import SparseSettings

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from dgpbench.config.settings import build, declared, recorded, typed
-from dgpbench.datasets.columns import ColumnEncoder
+from dgpbench.datasets.encoding import ColumnEncoder
 from dgpbench.datasets.scaling import Standardiser
 from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.methods.contract import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class

@@ -6,7 +6,7 @@ and the root of the mean of Var[y | ...]: what the model says of one column, the
 
 import numpy as np
 
-from dgpbench.datasets.columns import Column
+from dgpbench.datasets.encoding import Column
 from dgpbench.methods.contract import Predictor
 from dgpbench.predictions import posterior
 from dgpbench.predictions.warped import Densities

@@ -5,11 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
-from dgpbench.datasets.columns import ColumnEncoder
-from dgpbench.datasets.own_csv import reading_of
+from dgpbench.datasets.encoding import ColumnEncoder
 from dgpbench.datasets.scaling import Found, Regression, Standardiser
 from dgpbench.datasets.table import Table
 from dgpbench.datasets.tasks import Split, make_split, min_deviation
+from dgpbench.datasets.user_table import reading_of
 from dgpbench.errors import Refused
 from dgpbench.predictions.points import Predicted
 from dgpbench.runs import memory

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dgpbench.datasets import target_transforms
-from dgpbench.datasets.columns import ColumnEncoder
+from dgpbench.datasets.encoding import ColumnEncoder
 from dgpbench.datasets.scaling import Standardiser
 from dgpbench.datasets.table import Table
 from dgpbench.plugins.method import packages_of

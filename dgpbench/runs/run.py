@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 from dgpbench.datasets import registry
-from dgpbench.datasets.own_csv import reading_of
 from dgpbench.datasets.scaling import Found, Regression
 from dgpbench.datasets.table import Table
+from dgpbench.datasets.user_table import reading_of
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds
 from dgpbench.plugins.method import differing

@@ -92,7 +92,7 @@ def held_out_lines(num_rows: int, num_train: int, scores: Mapping[str, float]) -
 
 def column_lines(data: Mapping[str, Any]) -> list[str]:
     """What the columns of a user's own table became, and what was left out."""
-    from dgpbench.datasets.column_words import in_words
+    from dgpbench.datasets.encoding import in_words
 
     lines = in_words(data["columns"]) if "columns" in data else []
     if "target" in data:

@@ -1,17 +1,17 @@
 """Raw columns as numbers: medians and categories of the training rows alone, worked out by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dgpbench.datasets.column_words import in_words
-from dgpbench.datasets.columns import ColumnEncoder
+from dgpbench.datasets.encoding import ColumnEncoder, Schema, in_words, typed
 from dgpbench.datasets.registry import load, specs
-from dgpbench.datasets.schema import Schema
 from dgpbench.datasets.table import Table
+from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.datasets.tasks import InterpolationSettings, make_split
 from dgpbench.errors import Refused
 
@@ -29,6 +29,12 @@ def own(tmp_path: Path, text: str, **options: object) -> Table:
     file = tmp_path / "t.csv"
     file.write_text(text)
     return load({**specs()["csv"], "path": str(file), "target": "y", **options})
+
+
+def encoder_of(frame: pd.DataFrame, **options: object) -> ColumnEncoder:
+    settings = replace(TableSettings.DEFAULT, **options)
+    schema = Schema.of(frame, settings)
+    return ColumnEncoder.fit(typed(frame, schema, settings), schema)
 
 
 def column(encoder: ColumnEncoder, X: np.ndarray, name: str) -> list[float]:
@@ -123,7 +129,7 @@ def test_an_encoder_comes_back_from_plain_data_with_the_same_bits(tmp_path: Path
     again = ColumnEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
     assert again == encoder
     assert table.raw is not None
-    np.testing.assert_array_equal(again.transform(table.raw.frame), X)
+    np.testing.assert_array_equal(again.encode(table.raw.rows), X)
 
 
 def test_a_plain_table_goes_through_untouched_whatever_may_be_done_to_gaps(tmp_path: Path) -> None:
@@ -197,7 +203,7 @@ def test_other_ways_of_writing_dates(tmp_path: Path) -> None:
 
 def test_a_column_with_very_many_texts_is_a_question_unless_it_is_named(tmp_path: Path) -> None:
     text = "n,y\n" + "\n".join(f"name {row},{row % 7}" for row in range(51))
-    with pytest.raises(Refused, match=r"column 'n' holds 51 different texts in 51 rows.*dataset.drop=\[n\]"):
+    with pytest.raises(Refused, match=r"holds 51 different texts in 51 rows of 'n'.*'dataset.drop=\[n\]'"):
         own(tmp_path, text, categorical="auto")
     assert len(own(tmp_path, text, categorical=["n"]).encoded(np.arange(51))[1].feature_names) == 51
 
@@ -214,12 +220,12 @@ def test_the_summary_says_in_words_what_each_column_became(tmp_path: Path) -> No
 
 
 def test_a_file_in_parts_is_the_file_and_a_refusal_counts_its_rows_from_the_beginning(tmp_path: Path) -> None:
-    from dgpbench.datasets.own_csv import settings_of
     from dgpbench.datasets.table_files import parts
+    from dgpbench.datasets.user_table import settings_of
 
     settings = settings_of(specs()["csv"])
     frame = pd.DataFrame({"a": np.arange(7) / 3, "b": list("uvwuvwx")})
-    encoder = ColumnEncoder.fit(frame, Schema.of(frame, categorical="auto"))
+    encoder = encoder_of(frame, categorical="auto")
     for name, write in (("t.csv.gz", frame.to_csv), ("t.parquet", frame.to_parquet)):
         write(tmp_path / name, index=False)
         read = list(parts(tmp_path / name, settings, ["a", "b"], 3))
@@ -233,25 +239,24 @@ def test_a_file_in_parts_is_the_file_and_a_refusal_counts_its_rows_from_the_begi
 
 def test_a_schema_can_be_had_of_a_frame_alone() -> None:
     frame = pd.DataFrame({"a": [1.0, None, 3.0], "c": ["x", "y", "x"]})
-    encoder = ColumnEncoder.fit(frame, Schema.of(frame, missing="impute", categorical="auto"))
+    encoder = encoder_of(frame, missing="impute", categorical="auto")
     assert encoder.transform(frame).tolist() == [[1, 0, 1, 0], [2, 1, 0, 1], [3, 0, 1, 0]]
 
 
 @pytest.mark.parametrize(
     ("form", "advice"),
     [
-        ("{}.01.2020", "dataset.date_format=%d.%m.%Y"),
+        ("{}.01.2020", "dataset.dates=auto dataset.date_format=%d.%m.%Y"),
         ('"{},5"', "dataset.decimal=comma"),
-        ('"{},000"', "dataset.thousands=comma"),
+        ('"{},000"', "dataset.decimal=comma .*, dataset.thousands=comma"),
         ("{} 000", "dataset.thousands=blank"),
         ("{}%", "no setting reads percent signs"),
-        ("\u2212{}.5", "a typographic minus sign"),
     ],
 )
 def test_dates_and_numbers_that_no_setting_reads_yet_do_not_become_categories_unasked(
     tmp_path: Path, form: str, advice: str
 ) -> None:
     text = "d,x,y\n" + "".join(f"{form.format(day)},{day % 3},{day}\n" for day in range(1, 11))
-    with pytest.raises(Refused, match=rf"'d' holds values such as .*, of which .*make categories: .*{advice}"):
+    with pytest.raises(Refused, match=rf"row 1 of 'd'.*: {advice}.*'dataset.categorical=\[d\]' makes categories"):
         own(tmp_path, text, **AUTO)
     assert own(tmp_path, text, categorical=["d"]).encoded(np.arange(10))[0].shape == (10, 11)

@@ -80,12 +80,14 @@ def test_the_nearest_float_is_taken(tmp_path: Path) -> None:
         ("a,b,y\n1,2,3\n4,red,6\n", r"t.csv holds text in 1 cell \(row 2 of 'b': 'red'\)"),
         ("a,b,y\n1,2,3\n4,True,6\n", r"t.csv holds text in 1 cell \(row 2 of 'b': 'True'\)"),
         ("a,b,c,y\n1;2,x,3\n4;5,z,6\n".replace(";", ","), r"t.csv holds text in 2 cells .*dataset.categorical=auto"),
-        ('a,b,y\n"1,5",x,3\n"2,5",z,6\n', r"t.csv holds text in 4 cells .*: in 'a', dataset.decimal=comma reads"),
+        (
+            'a,b,y\n"1,5",x,3\n"2,5",z,6\n',
+            r"2 cells .*: dataset.decimal=comma reads '1,5' as 1.5; it also holds text in 2 .*categorical=auto",
+        ),
         ("a,y\n10 %,3\n20%,6\n", r"t.csv holds text in 2 cells .*: no setting reads percent signs: take them out"),
-        ("a,y\n\u22121.5,3\n\u22122,6\n", r"t.csv holds text in 2 cells .*: a typographic minus sign begins them"),
         ("a,y\n1,2\n3,\n5,6\n", r"t.csv has no value \(NaN\) in 1 cell \(row 2 of 'y'\): dataset.missing=impute"),
         ("a,y\n1,2\nnan,3\n5,6\n", r"t.csv has no value \(NaN\) in 1 cell \(row 2 of 'a'\): dataset.missing=impute"),
-        ("a,y\n1,2\n3,4\ninf,6\n", r"t.csv holds an infinite number in 1 cell \(row 3 of 'a': inf\)"),
+        ("a,y\n1,2\n3,4\ninf,6\n", r"t.csv holds an infinite number in 1 cell \(row 3 of 'a': 'inf'\)"),
         ("a,y\n1,2\n3,2\n", r"the target 'y' of .*t.csv is 2 in every row"),
         ("a,y\n1,2\n", r"t.csv holds 1 row below its header: a regression needs at least 2"),
         ("a,y\n", r"t.csv holds 0 rows below its header"),
@@ -102,8 +104,14 @@ def test_the_nearest_float_is_taken(tmp_path: Path) -> None:
         ),
         ("a,y\n1,2\n3,red\n", r"\(row 2 of 'y': 'red'\): 'y' is the target, and a regression predicts numbers"),
         ("a;y\n1,5;2\n3;4\n", r"text in 1 cell \(row 1 of 'a': '1,5'\): dataset.decimal=comma"),
-        ("a;y\n1,500;2\n3;4\n", r"row 1 of 'a': '1,500'\): dataset.thousands=comma .*, dataset.decimal=comma"),
-        ("a;y\n1.500,5;2\n3;4\n", r"row 1 of 'a': '1.500,5'\): dataset.decimal=comma and dataset.thousands=point"),
+        (
+            "a;y\n1,500;2\n3;4\n",
+            r"row 1 of 'a': '1,500'\): dataset.decimal=comma reads '1,500' as 1.5, dataset.thousands=comma .* as 1500",
+        ),
+        (
+            "a;y\n1.500,5;2\n3;4\n",
+            r"row 1 of 'a': '1.500,5'\): dataset.decimal=comma dataset.thousands=point reads '1.500,5' as 1500.5",
+        ),
         ("a,y\n2024-01-31,2\n2024-02-01,4\n", r"holds dates in 2 cells .*: dataset.dates=auto makes days"),
         ("a,y\n31.1.2024,2\n1.2.2024,4\n", r"in 2 cells .*: dataset.dates=auto dataset.date_format=%d.%m.%Y"),
         ("a,y\n1,2\n?,4\n3,4\n5,6\n", r"'\?'\): if it stands for no value, 'dataset.na_values=\[\"\?\"\]'"),
@@ -189,17 +197,26 @@ def test_a_workbook_with_several_sheets_is_a_question(tmp_path: Path) -> None:
     assert load({**spec, "sheet": "second"}).X.tolist() == [[10], [2]]
 
 
-def test_an_index_that_parquet_keeps_is_a_column_like_any_other(tmp_path: Path) -> None:
+def test_an_index_that_parquet_keeps_is_a_question(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2], "y": [3, 4]}, index=pd.Index(["x", "z"], name="who")).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(Refused, match="row 1 of 'who': 'x'"):
-        load({**specs()["csv"], "path": str(tmp_path / "t.parquet"), "target": "y"})
+    spec = {**specs()["csv"], "path": str(tmp_path / "t.parquet"), "target": "y"}
+    with pytest.raises(Refused, match=r"index stored .* read as 'who': 'dataset.drop=\[who\]' leaves it out"):
+        load(spec)
+    assert load({**spec, "drop": ["who"]}).feature_names == ("a",)
+    kept = load({**spec, "keep": ["who"], "categorical": "auto"})
+    assert kept.encoded(np.arange(2))[1].feature_names == ("who=x", "who=z", "a")
 
 
 def test_a_workbook_names_its_columns_in_the_first_row(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1, 2], "y": [3, 4]})
     frame.to_excel(tmp_path / "t.xlsx", index=False, startrow=2)
-    with pytest.raises(Refused, match=r"the first row of sheet 'Sheet1' of .* is empty: it has to name the columns"):
-        load({**specs()["csv"], "path": str(tmp_path / "t.xlsx"), "target": "y"})
+    spec = {**specs()["csv"], "path": str(tmp_path / "t.xlsx"), "target": "y"}
+    assert load(spec).X.tolist() == [[1], [2]]
+    frame.to_excel(tmp_path / "t.xlsx", index=False, startrow=1)
+    with pd.ExcelWriter(tmp_path / "t.xlsx", mode="a", if_sheet_exists="overlay") as book:
+        book.sheets["Sheet1"]["A1"] = "Prices of 2024"
+    with pytest.raises(Refused, match=r"row 2 has 2 cells \(a, y\), its header 1: delete titles"):
+        load(spec)
 
 
 def test_dates_of_a_workbook_never_pass_for_numbers_and_truths_are_1_and_0(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_parts_of_a_file_give_what_the_whole_gives(said, folder, tmp_path, monke
     seen = []
     inputs = models.Model.inputs
     monkeypatch.setattr(
-        models.Model, "inputs", lambda self, frame, where: seen.append(len(frame)) or inputs(self, frame)
+        models.Model, "inputs", lambda self, frame, *more: seen.append(len(frame)) or inputs(self, frame, *more)
     )
     assert predict(folder, tmp_path / "parts.csv") == 0
     assert seen == [6, 6, 6, 5]

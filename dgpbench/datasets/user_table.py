@@ -1,4 +1,4 @@
-"""The user's own table: a file by its ending, and one column to predict."""
+"""The user's own table: a file by its ending, or a frame in memory, and one column to predict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +10,8 @@ import numpy as np
 
 from dgpbench.config.settings import build, declared
 from dgpbench.datasets.archives import sha256_of
-from dgpbench.datasets.cells import check_gaps, shown, typed
-from dgpbench.datasets.columns import check_names
-from dgpbench.datasets.headers import either
-from dgpbench.datasets.raw_columns import RawColumns
-from dgpbench.datasets.schema import Schema
+from dgpbench.datasets.cell_messages import cut, either, shown
+from dgpbench.datasets.encoding import Schema, UserColumns, check_names, typed
 from dgpbench.datasets.table import SourceFile, Table
 from dgpbench.datasets.table_files import read_frame, stem
 from dgpbench.datasets.table_settings import TableSettings
@@ -34,13 +31,11 @@ FEWEST_COUNTED = 10  # of fewer rows, whole numbers from 1 may be anything
 class Rows:
     """The rows of one file.
 
-    :param frame: features, as they were read
     :param columns: features and target, typed
     :param num_left_out: for want of a value
     """
 
     path: Path
-    frame: "pd.DataFrame"
     columns: "pd.DataFrame"
     num_left_out: int
 
@@ -53,37 +48,43 @@ def load(spec: Mapping[str, Any]) -> Table:
     settings = settings_of(spec)
     if settings.path is None or settings.target is None:
         raise Refused(HOW)
+    _check_marks(settings)
     path = Path(settings.path).expanduser()
-    frame = read_frame(path, settings)
-    target = _known(settings.target, frame, "dataset.target")
+    frame, questions = read_frame(path, settings)
+    target = _known([settings.target], frame, "dataset.target")[0]
     if target in map(str, settings.drop):
         raise Refused(f"dataset.drop names {target}, which is dataset.target: leave it out of one of them")
-    frame = _without(frame, settings)
+    for key in ("drop", "keep", "categorical", "dates"):
+        names = getattr(settings, key)
+        _known([] if names is None or isinstance(names, str) else names, frame, f"dataset.{key}")
+    frame = frame.drop(columns=list(map(str, settings.drop)))
     if len(frame.columns) < 2:
         raise Refused(f"{path} holds no column beside the target {target!r}: a regression needs at least one feature")
-    read = [(path, frame), *_test_frame(frame, settings)]
-    schema = _schema(_stacked([each for _, each in read]).drop(columns=target), settings)
-    files = [_rows(each, schema, target, where) for where, each in read]
+    read = [(path, frame, questions), *_test_frame(frame, settings)]
+    del frame
+    schema = Schema.of(_stacked([each for _, each, _ in read]).drop(columns=target), settings, str(path))
+    files = [_rows(read.pop(0), schema, target, settings) for _ in range(len(read))]
     _check_target(files[0], target)
     _check_features(files[0].columns, target, path, settings)
     return _table(files, schema, target)
 
 
-def _test_frame(train: "pd.DataFrame", settings: TableSettings) -> "list[tuple[Path, pd.DataFrame]]":
+def _test_frame(train: "pd.DataFrame", settings: TableSettings) -> "list[tuple[Path, pd.DataFrame, list[str]]]":
     """The file of test rows, where there is one, with the columns of the training rows."""
     if settings.test_path is None:
         return []
     path, key = Path(settings.test_path).expanduser(), "dataset.test_path="
-    frame = read_frame(path, settings, key)
+    frame, _ = read_frame(path, settings, key, list(train.columns))
     check_names(train.columns, list(frame.columns), f"{key}{path}")
-    return [(path, frame[list(train.columns)])]
+    return [(path, frame[list(train.columns)], [])]
 
 
-def _rows(frame: "pd.DataFrame", schema: Schema, target: str, path: Path) -> Rows:
+def _rows(read: "tuple[Path, pd.DataFrame, list[str]]", schema: Schema, target: str, settings: TableSettings) -> Rows:
     """The rows that have a value where one is needed."""
-    columns = _columns(frame, schema, target, path)
+    path, frame, questions = read
+    columns = typed(frame, schema, settings, str(path), target=target, questions=questions)
     kept = columns.notna().all(axis=1) if schema.missing == "drop" else columns[target].notna()
-    return Rows(path, frame.drop(columns=target)[kept], columns[kept], int((~kept).sum()))
+    return Rows(path, columns if kept.all() else columns[kept], int((~kept).sum()))
 
 
 def _table(files: Sequence[Rows], schema: Schema, target: str) -> Table:
@@ -103,13 +104,11 @@ def of_frame(frame: "pd.DataFrame", y: np.ndarray, target: str, settings: TableS
 
     :raises Refused: for cells that the settings do not make numbers of
     """
-    schema = _schema(frame, settings)
-    columns = typed(frame, schema.kinds, schema.date_format)
-    if schema.missing == "refuse":
-        check_gaps(columns)
+    _check_marks(settings)
+    schema = Schema.of(frame, settings)
+    columns = typed(frame, schema, settings)
     kept = columns.notna().all(axis=1).to_numpy() if schema.missing == "drop" else np.full(len(y), True)
-    frame, columns = (each[kept].reset_index(drop=True) for each in (frame, columns))
-    table = _of_columns(frame, columns, y[kept], schema, target)
+    table = _of_columns(columns[kept].reset_index(drop=True), y[kept], schema, target)
     return replace(table, name="table", num_left_out=int((~kept).sum()))
 
 
@@ -120,44 +119,30 @@ def settings_of(spec: Mapping[str, Any]) -> TableSettings:
 
 def reading_of(spec: Mapping[str, Any]) -> TableSettings:
     """How files of new rows are read that a model of this data set predicts; it names no file."""
-    if spec["kind"] != "csv":
-        return TableSettings(path=None, target=None, separator=None, drop=[])
-    return replace(settings_of(spec), path=None, test_path=None)
+    return replace(settings_of(spec), path=None, test_path=None) if spec["kind"] == "csv" else TableSettings.DEFAULT
 
 
-def _schema(features: "pd.DataFrame", settings: TableSettings) -> Schema:
-    categorical = _named(settings.categorical, features, "dataset.categorical")
-    dates = _named(settings.dates, features, "dataset.dates")
-    return Schema.of(features, settings.missing, categorical, dates, settings.date_format)
-
-
-def _named(names: str | list, frame: "pd.DataFrame", key: str) -> str | list[str]:
-    """A word as it is, and a list as the names of columns."""
-    return names if isinstance(names, str) else [_known(str(name), frame, key) for name in names]
-
-
-def _columns(frame: "pd.DataFrame", schema: Schema, target: str, path: Path) -> "pd.DataFrame":
-    """Features and target, typed; gaps are left where a setting says what to do with them."""
-    numbers = f"{target!r} is the target, and a regression predicts numbers"
-    columns = typed(frame, schema.kinds, schema.date_format, str(path))
-    columns[target] = typed(frame, {target: "number"}, where=str(path), otherwise=numbers)[target]
-    if schema.missing == "refuse":
-        check_gaps(columns, str(path))
-    return columns
+def _check_marks(settings: TableSettings) -> None:
+    """Refuse one mark for decimals and thousands."""
+    if settings.decimal == settings.thousands:
+        other = "comma" if settings.decimal == "point" else "point"
+        raise Refused(
+            f"dataset.decimal={settings.decimal} and dataset.thousands={settings.thousands} are the same mark: "
+            f"dataset.decimal={other} goes with it"
+        )
 
 
 def _of_rows(files: Sequence[Rows], schema: Schema, target: str) -> Table:
-    """Numbers without a gap as they are; anything else as it was read, for an encoder of the training rows."""
+    """Numbers without a gap as they are; anything else as typed, for an encoder of the training rows."""
     columns = _stacked([each.columns for each in files])
-    table = _of_columns(_stacked([each.frame for each in files]), columns, columns[target].to_numpy(), schema, target)
+    table = _of_columns(columns.drop(columns=target), columns[target].to_numpy(), schema, target)
     sources = tuple(SourceFile(each.path.name, str(each.path.absolute()), sha256_of(each.path)) for each in files)
     return replace(table, sources=sources, num_left_out=sum(each.num_left_out for each in files))
 
 
-def _of_columns(frame: "pd.DataFrame", columns: "pd.DataFrame", y: np.ndarray, schema: Schema, target: str) -> Table:
-    """A table of features as they were read and as their kinds have them."""
-    raw, names = RawColumns(frame, schema), tuple(frame.columns)
-    features = columns[list(names)]
+def _of_columns(features: "pd.DataFrame", y: np.ndarray, schema: Schema, target: str) -> Table:
+    """A table of features as their kinds have them."""
+    raw, names = UserColumns(features, schema), tuple(features.columns)
     if set(schema.kinds.values()) == {"number"} and features.notna().all(axis=None):
         ready = replace(raw, plain=True) if schema.missing == "impute" else None  # for gaps in rows to come
         return Table("", features.to_numpy(), y, names, target, verified="own", raw=ready)
@@ -172,25 +157,32 @@ def _stacked(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
     return full[0].reset_index(drop=True) if len(full) == 1 else pd.concat(full, ignore_index=True)
 
 
-def _without(frame: "pd.DataFrame", settings: TableSettings) -> "pd.DataFrame":
-    return frame.drop(columns=_named(settings.drop, frame, "dataset.drop"))
-
-
-def _known(name: str, frame: "pd.DataFrame", key: str) -> str:
-    if name in frame.columns:
-        return name
-    meant = "".join(f"; did you mean {close!r}?" for close in get_close_matches(name, list(frame.columns), n=1))
-    raise Refused(f"{key}={name} names no column; there are {', '.join(frame.columns[:30])}{meant}")
+def _known(names: Sequence[Any], frame: "pd.DataFrame", key: str) -> list[str]:
+    """Names of columns that there are, as texts."""
+    for name in (texts := list(map(str, names))):
+        if name not in frame.columns:
+            meant = "".join(f"; did you mean {close!r}?" for close in get_close_matches(name, list(frame.columns), n=1))
+            there = ", ".join(cut(each) for each in frame.columns[:30])
+            raise Refused(f"{key}={cut(name)} names no column; there are {there}{meant}")
+    return texts
 
 
 def _check_features(columns: "pd.DataFrame", target: str, path: Path, settings: TableSettings) -> None:
     """Ask about features that count the rows or copy the target; a table's only feature is what it is."""
-    settled = {target, *_named(settings.keep or [], columns, "dataset.keep")}
+    settled = {target, *map(str, settings.keep or [])}
     numbers = [name for name in columns.columns if name not in settled and columns[name].dtype == np.float64]
-    if copies := [name for name in numbers if np.array_equal(columns[name], columns[target])]:
-        raise Refused(f"{shown(copies)} of {path} equals the target {target!r} in every row: {either(copies)}")
-    if len(columns.columns) > 2 and (counting := [name for name in numbers if _counts(columns[name].to_numpy())]):
-        raise Refused(f"{shown(counting)} of {path} counts the rows, as an index does: {either(counting)}")
+    copies = [name for name in numbers if np.array_equal(columns[name], columns[target])]
+    counting = [name for name in numbers if name not in copies and _counts(columns[name].to_numpy())]
+    questions = [f"{shown(copies)} of {path} equals the target {target!r} in every row"] if copies else []
+    if counting and len(columns.columns) > 2:
+        questions.append(f"{shown(counting)} of {path} counts the rows, as an index does")
+    if questions:
+        raise Refused(
+            "; ".join(
+                f"{question}: {either(names, settings)}"
+                for question, names in zip(questions, [copies, counting] if copies else [counting], strict=False)
+            )
+        )
 
 
 def _counts(values: np.ndarray) -> bool:
