@@ -13,8 +13,10 @@ from dgpbench.datasets.table_settings import TableSettings
 SHOWN = 3  # cells, and names
 LENGTH = 40  # of a quoted text
 LOOKED_AT = 20_000  # cells of each column that advice is judged by
-FORMATS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y",
-           "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%d-%b-%Y")  # fmt: skip
+FORMATS = (
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y"),
+    *("%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%d-%b-%Y"),
+)
 MOST_GAPS = 10  # texts that one setting names
 ALIENS = {
     "complex": ("complex numbers", "give their two parts as columns of their own"),

@@ -121,7 +121,7 @@ def separator_of(header: str) -> str:
     return r"\s+" if re.search(r"\s", bare) else ","
 
 
-# The names of columns --------------------------------------------------------------------------------------------------
+# The names of columns -----------------------------------------------------------------------------------------------
 
 
 def _named(
@@ -149,9 +149,7 @@ def _named(
     unnamed = [each for _, each in open_ if each.startswith(UNNAMED)]
     if len(unnamed) == len(names) - 1 > 1:
         title = next(cut(name) for name in names if not name.startswith(UNNAMED))
-        raise Refused(
-            f"{path} names one column of {len(names)}, {title!r}: delete titles above the header"
-        )
+        raise Refused(f"{path} names one column of {len(names)}, {title!r}: delete titles above the header")
     if unnamed:
         questions.append(f"has columns without a name, read as {shown(unnamed)}: {either(unnamed, settings)}")
     if twice := [each for name, each in open_ if each != name]:
@@ -179,7 +177,7 @@ def _header(first: Sequence[Any], settings: TableSettings) -> list[str]:
     return [name or f"{UNNAMED}{index}" for index, name in enumerate(names)]
 
 
-# Text ------------------------------------------------------------------------------------------------------------------
+# Text ---------------------------------------------------------------------------------------------------------------
 
 
 def _whole_text(path: Path, settings: TableSettings) -> "tuple[pd.DataFrame, list[str]]":
@@ -418,7 +416,7 @@ def _check_size(path: Path, size: int) -> None:
         )
 
 
-# Parquet and workbooks -----------------------------------------------------------------------------------------------
+# Parquet and workbooks --------------------------------------------------------------------------------------------
 
 
 def _parquet(path: Path) -> "tuple[pd.DataFrame, list[str], list[str]]":
