@@ -204,7 +204,7 @@ def written_otherwise(cells: Cells) -> bool:
     if any(np.isfinite(parse(texts, *each)).mean() > 0.5 for each in COMBINATIONS):
         return True
     percents = [re.fullmatch(r"[+-]?[\d.,]+\s*%", text) is not None for text in texts.to_pylist()]
-    return np.mean(percents) > 0.5 or any(np.isfinite(few.days(form)).all() for form in (None, *FORMATS))
+    return bool(np.mean(percents) > 0.5) or any(np.isfinite(few.days(form)).all() for form in (None, *FORMATS))
 
 
 COMBINATIONS = tuple(

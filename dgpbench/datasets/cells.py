@@ -112,15 +112,16 @@ class Cells:
             truths = np.where(is_truth, values, np.nan).astype(np.float64)
             numbers = np.where(is_number & ~is_truth, values, np.nan).astype(np.float64)
             if is_date.any():
-                dates = _days(pd.to_datetime(pd.Series(np.where(is_date, values, None)), utc=True, errors="coerce"))
+                dated = pd.Series(values).where(is_date, None)
+                dates = _days(pd.to_datetime(dated, utc=True, errors="coerce"))
         if texts is not no_text:
             texts = pc.utf8_trim_whitespace(texts)
             marks = [*GAPS, *map(str, settings.na_values or ())]
             gaps = pc.is_in(texts, value_set=pa.array(marks, pa.large_string()))
             present = present & ~gaps.to_numpy(zero_copy_only=False)
             texts = pc.if_else(gaps, None, texts)
-        if marks := _numbers_of(settings.na_values or ()):
-            present = present & ~np.isin(numbers, marks)
+        if numeric := _numbers_of(settings.na_values or ()):
+            present = present & ~np.isin(numbers, numeric)
         return cls(values, texts, numbers, truths, dates, present, is_category, settings)
 
     def at(self, rows: np.ndarray) -> "Cells":
@@ -168,7 +169,8 @@ class Cells:
         """Dates as days since 1970-01-01, NaN for cells that are no dates; texts must have the whole of the format."""
         import pandas as pd
 
-        texts = np.where(self.is_text, self.texts.to_numpy(zero_copy_only=False), None)
+        texts = self.texts.to_numpy(zero_copy_only=False).astype(object)
+        texts[~self.is_text] = None
         whole = np.isfinite(self.numbers)
         texts[whole] = [text_of(value) for value in np.asarray(self.values)[whole]]
         if not any(text is not None for text in texts):
@@ -253,7 +255,7 @@ def text_of(value: Any) -> str:
 
 def _text_that_tells(value: Any) -> str | None:
     """None of floats that stand for several whole numbers."""
-    return None if isinstance(value, float | np.floating) and abs(value) > EXACT else text_of(value)
+    return None if isinstance(value, float | np.floating) and abs(float(value)) > EXACT else text_of(value)
 
 
 def value_of(text: str) -> str:

@@ -282,8 +282,10 @@ class _Rows:
         source: Iterator[str] = chain(lines, iter(lambda: self.file.readline(LONGEST), ""))
         if self.separator == BLANKS:
             source = (" ".join(line.split(None)) if '"' not in line else line.strip() for line in source)
-        marks = {"delimiter": " " if self.separator == BLANKS else self.separator, "skipinitialspace": True}
-        reader, rows, before = csv.reader(source, strict=True, **marks), [], 0
+        mark = " " if self.separator == BLANKS else self.separator
+        reader = csv.reader(source, strict=True, delimiter=mark, skipinitialspace=True)
+        rows: list[list[str]] = []
+        before = 0
         try:
             while before < len(lines) and (row := next(reader, None)) is not None:
                 if reader.line_num > before + 1 and self.header:
