@@ -17,11 +17,11 @@ QUICKER, FULL = "laptop", "paper"  # budgets
 PARTS = ("tracing", "training", "prediction", "total")  # of a run's seconds, in their order
 
 
-def layers_of(num_layers: int, settings: Mapping[str, Any]) -> int | None:
-    """L of a method with its settings as a record keeps them; of a plug-in its setting ``layers``, if it has one."""
-    if "code" not in settings:
+def layers_of(num_layers: int, recorded: Mapping[str, Any]) -> int | None:
+    """L of a method with its recorded as a record keeps them; of a plug-in its setting ``layers``, if it has one."""
+    if "code" not in recorded:
         return num_layers
-    layers = settings.get("layers")
+    layers = recorded.get("layers")
     return layers if isinstance(layers, int) else None
 
 

@@ -81,7 +81,7 @@ def test_the_members_hash_vouches_for_year(mirrored: Path) -> None:
 def test_years_fixed_split_keeps_the_order_of_the_file(mirrored: Path) -> None:
     spec = year(fixed_train_rows=9)
     assert make_split(load(spec), TaskSettings("fixed"), 0, spec).test.tolist() == [9, 10, 11]
-    with pytest.raises(Refused, match="trains on 463715 rows, but this copy has 12"):
+    with pytest.raises(Refused, match="trains on 463,715 rows, but this copy has 12"):
         make_split(load(year()), TaskSettings("fixed"), 0, year())
 
 
