@@ -18,7 +18,7 @@ PARTS = ("tracing", "training", "prediction", "total")  # of a run's seconds, in
 
 
 def layers_of(num_layers: int, recorded: Mapping[str, Any]) -> int | None:
-    """L of a method with its recorded as a record keeps them; of a plug-in its setting ``layers``, if it has one."""
+    """L of a method with the settings of its record; of a plug-in its setting ``layers``, if it has one."""
     if "code" not in recorded:
         return num_layers
     layers = recorded.get("layers")
