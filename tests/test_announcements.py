@@ -109,6 +109,15 @@ def test_what_may_end_early_or_is_limited_says_so(clock):
     assert [text.partition(" of training")[0] for text in said] == ["at most 100 s", "about 30 s"]
 
 
+def test_tracing_and_scores_between_blocks_are_no_training(clock):
+    said = []
+    forecast = progress.Forecast(said.append)
+    for iteration, now, seconds in ((10, 1.0, 1.0), (20, 99.0, 2.0)):
+        clock[0] = now
+        forecast(TraceRow(iteration, seconds, 0.0, None), 1020)
+    assert said == ["about 100 s of training to go, at 100 ms an iteration"]
+
+
 def test_a_fit_that_begins_again_is_timed_by_itself(clock):
     said = []
     forecast = progress.Forecast(said.append)

@@ -372,6 +372,16 @@ def test_show_prints_scores_and_draws_the_picture(tmp_path, monkeypatch, capsys)
     assert (directory / "figure.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_a_run_ends_with_seconds_that_sum_up_and_its_picture(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "method=mf", "budget=smoke", "progress=false"]) == 0
+    *_, seconds, _, picture = capsys.readouterr().out.splitlines()
+    assert (tmp_path / picture.removeprefix("picture: ")).samefile(next(tmp_path.rglob("figure.png")))
+    *parts, total = (float(number) for number in re.findall(r"([\d.]+) s\b", seconds))
+    assert len(parts) == 4
+    assert sum(parts) == pytest.approx(total, abs=1e-9)
+
+
 def test_doctor_finds_the_environment_of_the_tests_in_order(capsys):
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out

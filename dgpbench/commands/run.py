@@ -83,19 +83,19 @@ def _carry_out(run: Run) -> Outcome:
 
 
 def with_picture(run: Run, outcome: Outcome) -> Outcome:
-    """Draw the picture of a run that was done where that is wanted; where it cannot be drawn, the message says why."""
+    """Draw the picture of a run that was done, where wanted; the message says where it is, or why there is none."""
     if outcome.status != "done" or outcome.directory is None or not run.limits.plot:
         return outcome
     from dgpbench.report.run_figure import save_run_figure
 
     try:
-        save_run_figure(Path(outcome.directory))
+        picture = save_run_figure(Path(outcome.directory))
     except Refused as nothing:
         return replace(outcome, message=f"{outcome.message}\nno picture: {nothing}")
     except Exception as problem:  # matplotlib, fonts, a disk that is full: the record is written all the same
         again = f"`dgpbench show {outcome.directory} --plot` tries again"
         return replace(outcome, message=f"{outcome.message}\nno picture ({type(problem).__name__}: {problem}); {again}")
-    return outcome
+    return replace(outcome, message=f"{outcome.message}\npicture: {picture}")
 
 
 def call_hydra(arguments: Sequence[str]) -> int:

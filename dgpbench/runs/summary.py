@@ -12,9 +12,8 @@ from dgpbench.training.early_stopping import may_end_early
 from dgpbench.training.settings import LbfgsSettings, OwnSettings
 
 QUICKER, FULL = "laptop", "paper"  # budgets
-
-
-PARTS = ("tracing", "training", "prediction", "total")  # of a run's seconds, in their order
+REST = "the rest (start-up, scoring)"
+PARTS = ("tracing", "training", "prediction", REST, "total")  # of a run's seconds, in their order
 
 
 def layers_of(num_layers: int, recorded: Mapping[str, Any]) -> int | None:
@@ -160,6 +159,9 @@ def decimals(value: float, least: int) -> int:
 
 def _facts(record: Mapping[str, Any]) -> str:
     seconds = {name: value for name, value in record["seconds"].items() if value is not None}
+    if len(seconds) > 1:  # the digits shown sum to the total
+        named = sum(round(value, 1) for name, value in seconds.items() if name != "total")
+        seconds[REST] = max(0.0, round(seconds["total"], 1) - named)
     order = sorted(seconds, key=lambda name: PARTS.index(name) if name in PARTS else 0)
     timing = ", ".join(f"{name} {seconds[name]:.1f} s" for name in order)
     counted = f"{record['iterations']:,} iterations; " if record["iterations"] else ""

@@ -98,7 +98,7 @@ def _bar(title: str, objective: str):
 class Forecast:
     """A ``report`` that says once, by a run's first iterations, how long the rest of its training will take.
 
-    The first block counts for nothing, since memory pools grow in it.
+    The first block counts for nothing, since memory pools grow in it, nor does what is not training: tracing, scores.
 
     :param at_most: whether training may end before its last iteration
     :param max_seconds: of training, after which it ends
@@ -107,17 +107,16 @@ class Forecast:
     say: Callable[[str], None]
     at_most: bool = False
     max_seconds: float | None = None
-    since: tuple[int, float] | None = None  # the first block's last iteration, and when it ended
+    since: tuple[int, float] | None = None  # the first block's last iteration, and its seconds
     said: bool = False
 
     def __call__(self, row: Row, total: int) -> None:
         """A block has ended at ``row.iteration`` of ``total``."""
-        now = time.monotonic()
         if self.since is None or row.iteration <= self.since[0]:  # a fit that diverged begins again
-            self.since = row.iteration, now
-        elif not self.said and now - self.since[1] >= FIRST_SECONDS:
+            self.since = row.iteration, row.seconds
+        elif not self.said and row.seconds - self.since[1] >= FIRST_SECONDS:
             self.said = True
-            self._say((now - self.since[1]) / (row.iteration - self.since[0]), row, total)
+            self._say((row.seconds - self.since[1]) / (row.iteration - self.since[0]), row, total)
 
     def _say(self, pace: float, row: Row, total: int) -> None:
         left = pace * (total - row.iteration)

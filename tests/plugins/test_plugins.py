@@ -508,7 +508,8 @@ def test_a_model_is_used_with_the_code_that_it_was_fitted_with(tmp_path):
     alone = outcome("predict", model, table)
     assert (alone.returncode, alone.stderr) == (
         2,
-        "dgpbench: the method kept comes from outside: --plugin FILE names the file that it is in\n",
+        f"dgpbench: {model} cannot be loaded: the method kept comes from outside: --plugin FILE names the file "
+        "that it is in\n",
     )
     path.write_text(path.read_text().replace("np.cos", "np.sin"))
     other = outcome("predict", model, table, "--plugin", str(path))
