@@ -128,7 +128,7 @@ def comparison_grid(made: Comparison) -> Grid:
             number(row.difference, shown), number(row.in_errors, 1), name(row.verdict),
         ))  # fmt: skip
     columns = ("data set", "method", "metric", "ours", "published", "difference", "in s.e.", "verdict")
-    notes = [f"{share.text}." for share in made.shares()]
+    notes = [*(f"{share.text}." for share in made.shares()), published.spread_sentence(made.item.name)]
     if len(begun) < len(made.cells):
         notes.append(
             f"{len(made.cells) - len(begun):,} published numbers, of which we have no run yet, are not listed."

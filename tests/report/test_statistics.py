@@ -1,5 +1,6 @@
 """Statistics against values computed by hand or printed in the papers."""
 
+import gc
 from itertools import product
 
 import numpy as np
@@ -191,6 +192,14 @@ def test_nothing_is_refused():
 # Tests that use every split, by simulation ----------------------------------------------------------------------------
 
 SPLITS, SETS, SHARE = 10, 8, 1 / 9  # Table 1: eight data sets, ten splits, nine rows train for each that tests
+
+
+@pytest.fixture(autouse=True)
+def _quick_collections():
+    """statsmodels collects garbage at every call; what is there already need not be walked through."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def simulated(shift: float, generator: np.random.Generator, methods: int = 7) -> pd.DataFrame:
