@@ -62,7 +62,8 @@ def test_a_folder_that_can_hold_no_results_is_said_to_hold_none(some, tmp_path, 
     (tmp_path / "else" / "records").mkdir(parents=True)
     for folder, said in {
         tmp_path
-        / "typo": "does not exist; set results_dir= to the folder that contains runs/ or records/, or fill it with `dgpbench results import FOLDER`",
+        / "typo": "does not exist; set results_dir= to the folder that contains runs/ or records/, or fill it with "
+        "`dgpbench results import FOLDER`",
         some / "runs": "is the folder runs/ of results; results_dir= names the folder that holds it",
         tmp_path / "else" / "records": "is the folder records/ of results; results_dir= names the folder that holds it",
         tmp_path / "copied": "holds runs itself; results_dir= names a folder that holds them below runs/",
