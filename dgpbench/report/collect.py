@@ -83,6 +83,5 @@ def _row(found: Found) -> dict[str, Any]:
     evaluates = {"is_evaluation_split": is_evaluation_split(record["config"], who["split"])}
     seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
     where = {"path": found.line.source, "key": found.key, "compact": found.compact, "against": found.against}
-    return (
-        dict(record["scores"]) | seconds | named | plain | evaluates | where
-    )  # no score takes the place of what names the run
+    # no score takes the place of what names the run
+    return dict(record["scores"]) | seconds | named | plain | evaluates | where

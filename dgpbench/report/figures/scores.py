@@ -59,7 +59,7 @@ def _ours(ax: Axes, place: int, row: pd.Series, look: Look) -> None:
 
 def _count(row: pd.Series) -> str:
     """'6/10' for an incomplete mean."""
-    return "" if row["count"] >= row["wanted"] else f"{int(row['count'])}/{int(row['wanted'])}"
+    return f"{int(row['count'])}/{int(row['wanted'])}" if row["count"] < row["wanted"] else ""
 
 
 def _mark(ax: Axes, mean: float, place: float, stderr: float, look: Look, **style: Any) -> None:
