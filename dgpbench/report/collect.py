@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dgpbench.datasets.tasks import is_evaluation_split
 from dgpbench.errors import Refused
 from dgpbench.runs import archive
 from dgpbench.runs.archive import Found
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 IDENTITY = ("task", "dataset", "method", "num_layers", "protocol", "budget", "split", "seed")
 PLAIN = ("status", "reason", "iterations", "config_hash", "config")
-COLUMNS = (*IDENTITY, "overrides", *PLAIN, "path", "key", "compact", "against")
+ROWS = ("n_train", "n_test")
+COLUMNS = (*IDENTITY, "is_evaluation_split", "overrides", *PLAIN, *ROWS, "path", "key", "compact", "against")
 
 
 def load_results(results_dir: str | Path = "results") -> "pd.DataFrame":
@@ -36,7 +38,8 @@ def load_results(results_dir: str | Path = "results") -> "pd.DataFrame":
 def collect(results_dir: str | Path = "results") -> "pd.DataFrame":
     """One row for each run of ``results_dir``; what is wrong with it and its records is named on standard error.
 
-    Columns: ``COLUMNS``, each score under its own name, ``seconds_tracing``, ``seconds_training``, ...
+    Columns: ``COLUMNS``, each score under its own name (false in ``is_evaluation_split``: a split on which this
+    package's settings were chosen, which belongs in no mean of scores), ``seconds_tracing``, ``seconds_training``, ...
     ``frame.attrs["problems"]`` lists what is wrong, one sentence each: damaged records, which are left out, and records
     that contradict each other.
 
@@ -76,7 +79,9 @@ def _row(found: Found) -> dict[str, Any]:
     record: Mapping[str, Any] = found.line.record
     who = record["identity"]
     named = {key: who[key] for key in (*IDENTITY, "overrides")}
-    plain = {key: record.get(key) for key in PLAIN}
+    plain = {key: record.get(key) for key in PLAIN} | {key: (record.get("data") or {}).get(key) for key in ROWS}
+    evaluates = {"is_evaluation_split": is_evaluation_split(record["config"], who["split"])}
     seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
     where = {"path": found.line.source, "key": found.key, "compact": found.compact, "against": found.against}
-    return dict(record["scores"]) | seconds | named | plain | where  # no score takes the place of what names the run
+    # no score takes the place of what names the run
+    return dict(record["scores"]) | seconds | named | plain | evaluates | where

@@ -11,7 +11,7 @@ from dgpbench.report.cells import of_runs, select, value_of
 from dgpbench.report.collect import collect
 from dgpbench.report.rendering import document, grid_text
 from dgpbench.report.tables import about, cell_text
-from dgpbench.report.verdicts import PAIRED, judgement
+from dgpbench.report.verdicts import BOUND, PAIRED, judgement
 from dgpbench.runs.summary import decimals
 
 KEYS = ["metric", "dataset", "method", "num_layers"]
@@ -91,10 +91,10 @@ def render(made: Comparison, form: str) -> str:
     parts = []
     for block in made.item.blocks:
         lines = made.cells[made.cells["metric"] == block.metric]
-        parts.append((block.metric, grid_text(_grid(block, lines), form, "dataset")))
+        parts.append((block.metric, grid_text(_grid(block, lines), form, "data set")))
         if made.splits is not None and block.metric in set(made.splits["metric"]):
             own = made.splits[made.splits["metric"] == block.metric]
-            parts.append((f"{block.metric}, split by split", grid_text(split_grid(own), form, "dataset")))
+            parts.append((f"{block.metric}, split by split", grid_text(split_grid(own), form, "data set")))
     return document(f"{made.item.title}: ours and published", parts, _notes(made), form)
 
 
@@ -105,8 +105,13 @@ def _grid(block: Block, lines: pd.DataFrame) -> pd.DataFrame:
         "method": [column_name(row.method, row.num_layers) for row in rows],
         "ours": [cell_text(row, digits) for row in rows],
         "published": [row.published_text for row in rows],
-        "difference": ["" if pd.isna(row.difference) else f"{row.difference:+.{digits}f}" for row in rows],
-        "in s.e.": ["" if pd.isna(row.in_errors) else f"{row.in_errors:+.1f}" for row in rows],
+        "difference": ["" if pd.isna(row.difference) else f"{row.difference:+z.{digits}f}" for row in rows],
+        "in s.e.": [
+            ""
+            if pd.isna(row.in_errors)
+            else f"{row.in_errors:+z.{2 if abs(row.in_errors) > BOUND >= round(abs(row.in_errors), 1) else 1}f}"
+            for row in rows
+        ],
         "verdict": [row.verdict for row in rows],
     }
     return pd.DataFrame(columns, index=[row.dataset for row in rows])
@@ -132,12 +137,7 @@ def _notes(made: Comparison) -> list[str]:
     metrics = dict.fromkeys(made.cells["metric"])
     notes = [f"{share.text}." for share in made.shares()]
     notes += dict.fromkeys(judgement(metric).sentence for metric in metrics)
-    kinds = "Published spreads: standard errors as printed"
-    if any(entry.spread_kind == "variance" for entry in published.of_item(made.item.name).values()):
-        kinds = "Published spreads: variances v over n repetitions, so the standard error is sqrt(v / n)"
-    elif any(entry.spread_kind == "deviation" for entry in published.of_item(made.item.name).values()):
-        kinds = "Published spreads: standard deviations s over n splits, so the standard error is s / sqrt(n)"
-    notes.append(f"{kinds}; one printed as zero counts as half a unit of the last digit.")
+    notes.append(published.spread_sentence(made.item.name))
     if made.cells["paired"].any():
         notes.append(PAIRED)
     if made.item.budget != "paper":

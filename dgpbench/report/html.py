@@ -35,7 +35,7 @@ from dgpbench.runs import store
 from dgpbench.system import files
 
 TEMPLATES = Path(__file__).with_name("templates")
-IMPORTED = [__name__, "scipy.stats", "statsmodels.stats.multitest"]  # what sections need
+IMPORTED = [__name__, "scipy.stats"]  # what sections need
 MANY = 200  # records: the sections of fewer take less time than processes take to start
 
 _kept: pd.DataFrame  # the records, in a worker process alone
@@ -140,7 +140,7 @@ def _keep(records: Path, plugins: list[str]) -> None:
         load_plugin(location)
     _kept = pd.read_pickle(records)
     gc.disable()  # what figures leave behind is little beside the time to look for it
-    gc.freeze()  # and statsmodels, which asks for a collection all the same, need not walk through the records
+    gc.freeze()  # and a library that asks for a collection all the same need not walk through the records
 
 
 def _section_of_kept(*asked: Any) -> sections.Section | None:

@@ -57,8 +57,9 @@ class Published:
 
     @property
     def text(self) -> str:
-        """The cell as printed: -2.43 (0.05)."""
-        return f"{self.value_text} ({self.spread_text})" if self.spread_text else self.value_text
+        """The cell as printed: -2.43 (0.05); a spread that is no standard error is labelled: -3.34 (variance 0.05)."""
+        kind = f"{self.spread_kind} " if self.spread_kind in ("variance", "deviation") else ""
+        return f"{self.value_text} ({kind}{self.spread_text})" if self.spread_text else self.value_text
 
 
 def half_unit(*texts: str) -> float:
@@ -143,6 +144,17 @@ def beside(cells: "pd.DataFrame", item: str) -> "pd.DataFrame":
         published_stderr=pd.Series([None if one is None else one.stderr for one in found], cells.index, dtype=float),
         published_text=["" if one is None else one.text for one in found],
     )
+
+
+def spread_sentence(item: str) -> str:
+    """What the published spreads of an item are, and the standard error that follows."""
+    kinds = {entry.spread_kind for entry in of_item(item).values()}
+    words = "standard errors as printed"
+    if "variance" in kinds:
+        words = "variances v over n repetitions, so the standard error is sqrt(v / n)"
+    elif "deviation" in kinds:
+        words = "standard deviations s over n splits, so the standard error is s / sqrt(n)"
+    return f"Published spreads: {words}; one printed as zero counts as half a unit of the last digit."
 
 
 def item_name(entry: Published) -> str:

@@ -48,7 +48,8 @@ def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
     """
     frame = frame.sort_values([*GROUP, "split"], kind="stable", ignore_index=True)
     settings = frame["overrides"].map(lambda changed: canonical(changed) if changed else "")
-    names = pd.Series(list(zip(*(frame[key] for key in GROUP), settings, strict=True)), index=frame.index, dtype=object)
+    axes = [*GROUP, "is_evaluation_split"]
+    names = pd.Series(list(zip(*(frame[key] for key in axes), settings, strict=True)), index=frame.index, dtype=object)
     shared = [cells.common(config) for config in frame["config"]]
     digests = {text: digest(canonical(each))[:8] for text, each in {repr(each): each for each in shared}.items()}
     values = pd.Series([digests[repr(each)] for each in shared], index=frame.index, dtype=object)
@@ -127,7 +128,7 @@ def comparison_grid(made: Comparison) -> Grid:
             number(row.difference, shown), number(row.in_errors, 1), name(row.verdict),
         ))  # fmt: skip
     columns = ("data set", "method", "metric", "ours", "published", "difference", "in s.e.", "verdict")
-    notes = [f"{share.text}." for share in made.shares()]
+    notes = [*(f"{share.text}." for share in made.shares()), published.spread_sentence(made.item.name)]
     if len(begun) < len(made.cells):
         notes.append(
             f"{len(made.cells) - len(begun):,} published numbers, of which we have no run yet, are not listed."
@@ -139,8 +140,11 @@ def comparison_grid(made: Comparison) -> Grid:
 
 
 def dataset_grids(frame: pd.DataFrame) -> list[Grid]:
-    """For each task, protocol and budget one grid: every group of runs with its scores, whatever item it belongs to."""
-    grids = []
+    """For each task, protocol and budget one grid: every group of runs with its scores, whatever item it belongs to.
+
+    Runs on splits that chose settings are in no mean.
+    """
+    grids, frame = [], frame[frame["is_evaluation_split"]]
     for (task, protocol, budget), rows in frame.groupby(["task", "protocol", "budget"], sort=True):
         scored = [name for name, each in METRICS.items() if each.summary and name in rows and rows[name].notna().any()]
         lines = _group_rows(rows, scored)
@@ -180,7 +184,10 @@ def _mean(values: np.ndarray, wanted: int, group: str, *, done: bool) -> Cell:
 
 def _units(scored: Iterable[str]) -> str:
     words = "; ".join(f"{name}: {tables.unit_of(name)}" for name in scored)
-    return f"Mean (standard error) over the splits that were begun; a paper may ask for more of them. {words}."
+    return (
+        "Mean (standard error) over the splits that were begun; a paper may ask for more of them. Splits 10 and up of "
+        f"protocol lindinger2020 are in no mean, since settings were chosen on them. {words}."
+    )
 
 
 def run_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

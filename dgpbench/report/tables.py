@@ -93,7 +93,9 @@ def unit_of(metric: str) -> str:
 def _notes(item: Item, found: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
     notes = ["Mean (standard error) over splits."]
     notes += [f"{block.metric}: {unit_of(block.metric)}." for block in item.blocks]
-    notes += dict.fromkeys(RULES[block.best].sentence for block in item.blocks if block.best)
+    notes += dict.fromkeys(
+        f"{RULES[block.best].sentence} This is the paper's rule." for block in item.blocks if block.best
+    )
     return notes + about(item, found, runs, frame)
 
 

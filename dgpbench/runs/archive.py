@@ -188,7 +188,10 @@ def why_no_results(results_dir: str | Path) -> str | None:
     store.refuse_file(results_dir)
     folder = Path(results_dir)
     if not folder.is_dir():
-        return f"{folder} is not there; results_dir= names the folder that holds runs/ or records/"
+        return (
+            f"{folder} does not exist; set results_dir= to the folder that contains runs/ or records/, or fill it with "
+            "`dgpbench results import FOLDER`"
+        )
     if (folder / "runs").is_dir() or (folder / FOLDER).is_dir():
         return None
     name = folder.resolve().name

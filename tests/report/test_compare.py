@@ -78,7 +78,7 @@ def test_numbers_that_are_known_split_by_split_are_compared_so(results):
     difference = -2 * concrete[:3]
     assert rows["power"] == ["5", "+0.100 ± 0.000", "1.00"]
     assert rows["concrete"] == ["3", f"{difference.mean():+.3f} ± {difference.std() / 3**0.5:.3f}", "-1.00"]
-    assert set(rows) - {"dataset"} - {key for key in rows if set(key) <= set(":-")} == {"power", "concrete"}
+    assert set(rows) - {"data set"} - {key for key in rows if set(key) <= set(":-")} == {"power", "concrete"}
 
 
 def test_equal_splits_are_judged_by_their_differences(results):

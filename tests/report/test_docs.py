@@ -308,7 +308,7 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(made, tmp_path, ca
     said = capsys.readouterr().err
     assert "docs/results.md is not what results/records gives" in said
     assert f"{PICTURES[0]} is not" in said
-    assert "README.md" not in said
+    assert "README.md is not" not in said
     assert page.read_bytes() == before
 
 

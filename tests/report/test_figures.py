@@ -23,6 +23,7 @@ from dgpbench.experiments import items
 from dgpbench.plugins.loading import GROUP
 from dgpbench.report import calibration_study, cells, covariances, step_times
 from dgpbench.report.collect import collect
+from dgpbench.report.complete import compared
 from dgpbench.report.figures import layouts, render, sources
 from dgpbench.report.figures.panels import Panel, page
 from dgpbench.report.figures.style import COLOURS, house_style, label, look
@@ -339,12 +340,13 @@ def test_every_figure_that_an_item_names_has_a_layout():
     assert named <= set(layouts.LAYOUTS)
 
 
-def test_ranks_are_drawn_for_complete_tables_only(filled):
+def test_ranks_are_drawn_of_complete_cells_and_say_what_is_left_out(filled):
     frame = collect(filled)
     whole = render.figures(item_of("lindinger2020_table1", filled, *SPLITS), frame)
     assert set(whole) == {"score_bars", "ranks_tll", "improvement_tll"}
     lacking = frame.drop(frame.index[(frame["method"] == "star") & (frame["split"] == 1)][0])
-    assert set(render.figures(item_of("lindinger2020_table1", filled, *SPLITS), lacking)) == {"score_bars"}
+    made = render.figures(item_of("lindinger2020_table1", filled, *SPLITS), lacking)
+    assert "Left out" in made["improvement_tll"].get_suptitle()
 
 
 def test_the_curves_of_calibration_are_of_complete_cells(filled):
@@ -385,11 +387,17 @@ def test_a_figure_of_one_split_says_so_and_shows_no_certain_differences(filled):
 
 
 @pytest.mark.parametrize(("column", "value"), [("method", "star"), ("split", 1)])
-def test_a_method_or_split_that_is_missing_everywhere_is_missing(column, value, filled):
+def test_a_method_or_split_that_is_missing_everywhere_is_in_no_comparison(column, value, filled):
     frame = collect(filled)
     item = item_of("lindinger2020_table1", filled, *SPLITS)
-    with pytest.raises(Refused, match="are missing"):
-        render.losses(item, render.done_runs(item, frame[frame[column] != value]), "tll")
+    done = render.done_runs(item, frame[frame[column] != value])
+    if column == "split":
+        with pytest.raises(Refused, match="no two methods have all splits"):
+            compared(item, done, "tll")
+    else:
+        found = compared(item, done, "tll")
+        assert not any("STAR" in name for name in found.losses)
+        assert "Left out, since ranks and tests need complete cells: STAR L2 (0/2 on" in found.about
 
 
 def test_a_missing_run_makes_the_title_say_so(filled):

@@ -61,7 +61,9 @@ def test_a_folder_that_can_hold_no_results_is_said_to_hold_none(some, tmp_path, 
     shutil.copytree(some / "runs", tmp_path / "copied")
     (tmp_path / "else" / "records").mkdir(parents=True)
     for folder, said in {
-        tmp_path / "typo": "is not there; results_dir= names the folder that holds runs/ or records/",
+        tmp_path
+        / "typo": "does not exist; set results_dir= to the folder that contains runs/ or records/, or fill it with "
+        "`dgpbench results import FOLDER`",
         some / "runs": "is the folder runs/ of results; results_dir= names the folder that holds it",
         tmp_path / "else" / "records": "is the folder records/ of results; results_dir= names the folder that holds it",
         tmp_path / "copied": "holds runs itself; results_dir= names a folder that holds them below runs/",
@@ -88,7 +90,7 @@ def test_a_folder_that_is_still_to_be_made_is_planned_and_made(tmp_path, monkeyp
 
 def test_load_results_takes_a_folder_that_is_there_alone(some, tmp_path):
     assert len(dgpbench.load_results(some)) == 1
-    with pytest.raises(Refused, match="typo is not there"):
+    with pytest.raises(Refused, match="typo does not exist"):
         dgpbench.load_results(tmp_path / "typo")
     (tmp_path / "file").write_text("text")
     with pytest.raises(Refused, match="file is a file"):

@@ -5,9 +5,11 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from statsmodels.stats.multitest import multipletests
 
 from dgpbench.errors import Refused
 from dgpbench.report import comparisons, statistics
+from dgpbench.report.complete import Compared
 
 
 def losses(values, methods="abc") -> pd.DataFrame:
@@ -48,17 +50,16 @@ def test_friedman_of_methods_that_are_all_alike_finds_nothing():
     assert statistics.friedman(losses([[1.0, 1.0, 1.0]] * 3)).p_value == 1.0
 
 
-def test_nemenyi_p_value_is_the_level_at_the_critical_difference():
-    table = losses(np.random.default_rng(0).normal(size=(6, 4)), "abcd")
-    average, p = statistics.mean_ranks(table), statistics.nemenyi(table)
-    level = p.loc["a", "b"]
-    assert statistics.critical_difference(4, 6, level) == pytest.approx(abs(average["a"] - average["b"]), abs=1e-6)
+def test_the_least_p_of_nemenyi_is_that_of_the_first_and_last_of_every_block():
+    level = statistics.least_nemenyi_p(4, 6)
+    assert statistics.critical_difference(4, 6, level) == pytest.approx(3.0)
 
 
-def test_cliques_overlap():
-    average = pd.Series({"c": 3.4, "a": 1.0, "b": 2.2})
-    assert statistics.cliques(average, 1.3) == [["a", "b"], ["b", "c"]]
-    assert statistics.cliques(average, 0.1) == []
+@pytest.mark.parametrize("num_blocks", [3, 5, 8])
+def test_the_least_p_of_wilcoxon_is_that_of_differences_of_one_sign(num_blocks):
+    steps = np.arange(1.0, num_blocks + 1)
+    found = statistics.wilcoxon_holm(losses(np.stack([0 * steps, steps], axis=1), "ab"))
+    assert found["p_value"].item() == statistics.least_signed_rank_p(num_blocks) == 2 / 2**num_blocks
 
 
 def test_wilcoxon_by_hand_and_holm_over_the_pairs():
@@ -79,6 +80,11 @@ def test_holm_multiplies_the_second_least_p_value_by_one_less():
     p = np.sort(found["p_value"])
     assert p[0] < p[1] < p[2]
     assert np.sort(found["p_holm"]).tolist() == pytest.approx(np.maximum.accumulate([3 * p[0], min(1, 2 * p[1]), p[2]]))
+
+
+def test_holms_correction_is_that_of_statsmodels():
+    values = np.random.default_rng(0).uniform(size=30) ** 4
+    assert statistics.holm(values) == pytest.approx(multipletests(values, method="holm")[1])
 
 
 def test_wilcoxon_of_equal_losses_is_one():
@@ -124,7 +130,8 @@ def test_the_best_method_is_that_of_the_tables_ranks():
     """a has the better mean on both data sets, and loses five of six splits."""
     table = pd.concat([by_split([1.0, 2.1, 2.1], [9.0, 2.0, 2.0], name) for name in "xy"])
     assert statistics.best_against_rest(statistics.by_dataset(table)) == [("a", "b")]
-    grids = comparisons._rank_grid("tll", table), comparisons._improvement_grid("tll", table)
+    found = Compared(table, pd.Series({"x": 1 / 9, "y": 1 / 9}), "a", "")
+    grids = comparisons._rank_grid("tll", found), comparisons._improvement_grid("tll", found)
     assert [grid.rows[0][0].text for grid in grids] == ["a", "a"]
 
 
@@ -152,7 +159,7 @@ def test_pairing_keeps_the_order_of_the_methods():
 COMPARISONS = {
     "ranks": statistics.ranks,
     "friedman": statistics.friedman,
-    "nemenyi": statistics.nemenyi,
+    "reference": lambda losses: statistics.against_reference(losses, "a", pd.Series(dtype=float)),
     "wilcoxon": statistics.wilcoxon_holm,
     "means": statistics.by_dataset,
     "improvement": lambda losses: statistics.probability_of_improvement(losses, "a", "b"),
@@ -185,3 +192,87 @@ def test_friedman_of_two_methods_is_refused():
 def test_nothing_is_refused():
     with pytest.raises(Refused, match="nothing to compare"):
         statistics.paired_losses(runs().iloc[:0])
+
+
+# Tests that use every split, by simulation ----------------------------------------------------------------------------
+
+SPLITS, SETS, SHARE = 10, 8, 1 / 9  # Table 1: eight data sets, ten splits, nine rows train for each that tests
+
+
+def simulated(shift: float, generator: np.random.Generator, methods: int = 7) -> pd.DataFrame:
+    """Losses whose differences to ``ref`` correlate over splits by n_test / n; ``shift`` in deviations over splits."""
+    correlation = SHARE / (1 + SHARE)
+    shared = generator.standard_normal((SETS, 1, methods)) * np.sqrt(correlation / (1 - correlation))
+    values = shared + generator.standard_normal((SETS, SPLITS, methods)) + shift
+    index = pd.MultiIndex.from_product([[f"d{k}" for k in range(SETS)], range(SPLITS)], names=["dataset", "split"])
+    table = pd.DataFrame(values.reshape(-1, methods), index=index, columns=[f"m{k}" for k in range(methods)])
+    return table.assign(ref=0.0)
+
+
+def reference_tests(shift: float, repetitions: int, methods: int = 7) -> pd.DataFrame:
+    share, generator = pd.Series({f"d{k}": SHARE for k in range(SETS)}), np.random.default_rng(0)
+    tables = [simulated(shift, generator, methods) for _ in range(repetitions)]
+    return pd.concat(
+        [statistics.against_reference(each, "ref", share).assign(table=k) for k, each in enumerate(tables)]
+    )
+
+
+def test_false_findings_against_a_reference_are_at_most_the_level():
+    found = reference_tests(0.0, 200)
+    assert (found["p_value"] <= 0.05).mean() == pytest.approx(0.05, abs=0.015)  # 1,400 tests: two errors are 0.012
+    families = found.groupby("table")["verdict"].apply(lambda words: (words != "").any())
+    assert families.mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+    wrong = found.groupby("table")["better"].apply(lambda sets: any(map(len, sets)))
+    assert wrong.mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+
+
+def test_the_stated_difference_is_found_with_the_stated_power():
+    shift = statistics.detectable_difference(SETS, SPLITS, SHARE, 7)
+    found = reference_tests(-shift, 100)  # a smaller loss is better
+    assert 0.5 < shift < 0.7
+    assert (found["p_value"] <= 0.05 / 7).mean() == pytest.approx(statistics.POWER, abs=0.04)  # 700 tests
+    assert set(found["verdict"]) <= {"better", ""}
+
+
+def test_wilcoxon_over_eight_data_sets_finds_none_of_28_pairs_however_large():
+    generator = np.random.default_rng(0)
+    table = statistics.by_dataset(simulated(0.0, generator) + 100 * np.arange(8))
+    found = statistics.wilcoxon_holm(table)
+    assert not found["differs"].any()
+    assert found["p_holm"].min() == pytest.approx(28 * statistics.least_signed_rank_p(8))
+
+
+def test_equal_learners_on_real_random_splits_are_rarely_told_apart():
+    """Least squares on one of two inputs that matter alike: the naive t-test finds 16 % of such pairs different."""
+    generator, rows, sets = np.random.default_rng(1), 100, 1600
+    X = generator.standard_normal((sets, rows, 2))
+    y = X.sum(axis=-1) + 0.5 * generator.standard_normal((sets, rows))
+    columns = {}
+    for split in range(SPLITS):
+        order = generator.permuted(np.tile(np.arange(rows), (sets, 1)), axis=1)
+        inputs, targets = np.take_along_axis(X, order[..., None], 1), np.take_along_axis(y, order, 1)
+        slope = np.einsum("snk,sn->sk", inputs[:, :90], targets[:, :90]) / (inputs[:, :90] ** 2).sum(axis=1)
+        columns[split] = ((targets[:, 90:, None] - slope[:, None] * inputs[:, 90:]) ** 2).mean(axis=1)
+    table = pd.concat({split: pd.DataFrame(loss, columns=["a", "b"]) for split, loss in columns.items()})
+    table = table.swaplevel().rename_axis(["dataset", "split"]).sort_index()
+    groups = [table.loc[first : first + 7] for first in range(0, sets, 8)]
+    shares = pd.Series(SHARE, index=range(sets))
+    p = [statistics.against_reference(group, "b", shares)["p_value"].item() for group in groups]
+    assert np.mean(np.array(p) <= 0.05) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / len(p))
+
+
+def test_a_method_that_always_equals_the_reference_does_not_differ_from_it():
+    table = pd.concat([by_split([1.0, 2.0], [1.0, 2.0], name) for name in "xy"])
+    found = statistics.against_reference(table, "b", pd.Series({"x": 0.1, "y": 0.1}))
+    assert found[["p_value", "verdict"]].values.tolist() == [[1.0, ""]]
+
+
+def test_a_single_split_is_refused_where_splits_are_tested():
+    with pytest.raises(Refused, match="d has a single split"):
+        statistics.against_reference(by_split([1.0], [2.0]), "b", pd.Series({"d": 0.1}))
+
+
+def test_the_largest_complete_block_has_the_most_cells():
+    whole = pd.DataFrame([[1, 1, 1, 0]] * 4 + [[0, 1, 1, 1]], index=list("vwxyz"), columns=list("abcd")).astype(bool)
+    block = statistics.largest_block(whole)
+    assert (list(block.index), list(block.columns)) == (["v", "w", "x", "y"], ["a", "b", "c"])

@@ -29,7 +29,8 @@ GOLDEN = """\
 
 - Mean (standard error) over splits.
 - tll: nats, higher is better.
-- Bold: better than or as good as sgp, that is, a mean at least as good or standard errors that overlap.
+- Bold: better than or as good as sgp, that is, a mean at least as good or standard errors that overlap. \
+This is the paper's rule.
 - Records: protocol lindinger2020, budget paper.
 - Narrowed by dataset=boston,energy method=sgp,mf,star.
 - 6 of 10 cells are incomplete: they show done/wanted splits, and no mean.

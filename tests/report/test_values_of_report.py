@@ -203,7 +203,8 @@ def test_ranks_are_of_means_over_splits_and_friedmans_test_is_over_data_sets(res
     # 12 / (N k (k + 1)) times the sum of squared rank sums 4, 5, 9, less 3 N (k + 1); chi-squared with k - 1 degrees.
     statistic = 12 / (3 * 3 * 4) * (4**2 + 5**2 + 9**2) - 3 * 3 * 4
     difference = 2.343 * math.sqrt(3 * 4 / (6 * 3))  # q of Demsar's Table 5
-    (note,) = ranks.notes
+    about, note = ranks.notes
+    assert about == "Data sets: boston, energy, concrete."
     assert (
         f"over 3 data sets (means over splits): chi-squared {statistic:.2f}, p = {chi2.sf(statistic, 2):.2g}." in note
     )
@@ -251,7 +252,7 @@ def test_holms_correction_multiplies_the_least_p_value_by_the_number_of_pairs(re
     assert p[:2] == [2 / 64, 2 / 64]
     holm = [3 * 2 / 64, 3 * 2 / 64, max(6 / 64, p[2])]  # the second is no less than the first; the last by one
     assert [row[3:] for row in rows] == [
-        [f"{a:.3f}", f"{b:.3f}", "do not differ"] for a, b in zip(p, holm, strict=True)
+        [f"{a:.3f}", f"{b:.3f}", "cannot be distinguished with 6 data sets"] for a, b in zip(p, holm, strict=True)
     ]
 
 

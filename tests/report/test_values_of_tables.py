@@ -243,7 +243,7 @@ def test_a_number_without_a_published_spread_is_not_judged_and_the_comparison_sa
 
 
 def test_jains_variances_become_standard_errors_over_five_repetitions(results):
-    assert of_item("jain2021_table1")["nlpp", "boston", "sod", 2].text == "2.520 (0.051)"
+    assert of_item("jain2021_table1")["nlpp", "boston", "sod", 2].text == "2.520 (variance 0.051)"
     fill(results, spread_over(2.70, 0.2, 5), "nlpp", method="sod", num_layers=2, protocol="jain2021")
     row = csv_of("compare", "jain2021_table1", results, "dataset=boston", "method=sod", "method.num_layers=2").iloc[0]
     assert row["published_stderr"] == pytest.approx(math.sqrt(0.051 / 5))

@@ -1,6 +1,5 @@
 """docs/dgpbench_uci.md: our own tables, methods by data sets, with mean ranks; and what a score costs."""
 
-from itertools import combinations
 from pathlib import PurePosixPath
 
 import pandas as pd
@@ -21,7 +20,6 @@ PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
 }
 NOTHING = "No run of this table has been made yet."
-BLOCKS = 3  # data sets; ranks over fewer say too little
 OUTSIDE = "-"  # a data set that the item does not ask of a method
 
 
@@ -56,7 +54,7 @@ def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> 
     seen = shown[tried]
     datasets, methods = (list(dict.fromkeys(seen[key])) for key in ("dataset", "name"))
     wide = shown.pivot(index="name", columns="dataset", values="text").loc[methods, datasets].fillna(OUTSIDE)
-    ranks, over = _ranks(metric, seen, datasets)
+    ranks, over = _ranks(metric, seen)
     wide = wide.assign(**{"mean rank": [f"{ranks[name]:.1f}" if name in ranks else "" for name in methods]})
     left = [name for name in dict.fromkeys(names) if name not in methods]
     left += [name for name in dict.fromkeys(part["dataset"]) if name not in datasets]
@@ -72,23 +70,17 @@ def _cell(row, digits: int) -> str:
     return " ± ".join(filter(None, numbers_of(row, digits)))
 
 
-def _ranks(metric: str, part: pd.DataFrame, datasets: list[str]) -> tuple[pd.Series, list[str]]:
+def _ranks(metric: str, part: pd.DataFrame) -> tuple[pd.Series, list[str]]:
     """Mean ranks and the data sets that they are over; empty for fewer than two methods or data sets.
 
-    They are of the largest block of methods by data sets, ``BLOCKS`` of these or more, in which every cell is complete.
+    They are of the largest block of methods and data sets in which every cell is complete.
     """
-    complete = part[part["count"] == part["wanted"]]
-    losses = complete.assign(loss=complete["mean"].map(loss_of(metric))).pivot(
-        index="dataset", columns="name", values="loss"
-    )
-    some = [name for name in datasets if name in losses.index]
-    sizes = range(len(some), max(2, min(BLOCKS, len(some))) - 1, -1)
-    blocks = [losses.loc[list(chosen)].dropna(axis=1) for size in sizes for chosen in combinations(some, size)]
-    largest = max(
-        blocks, key=lambda block: block.size, default=losses.iloc[:0, :0]
-    )  # the first of equals: of most data sets
-    ranks = statistics.mean_ranks(largest) if largest.shape[1] > 1 else pd.Series(dtype=float)
-    return ranks, list(largest.index)
+    grid = {key: list(dict.fromkeys(part[key])) for key in ("dataset", "name")}
+    losses = part.assign(loss=part["mean"].map(loss_of(metric)).where(part["count"] == part["wanted"]))
+    losses = losses.pivot(index="dataset", columns="name", values="loss").loc[grid["dataset"], grid["name"]]
+    largest = losses.loc[*statistics.largest_block(losses.notna()).axes]
+    ranked = largest.shape[0] > 1 and largest.shape[1] > 1
+    return (statistics.mean_ranks(largest), list(largest.index)) if ranked else (pd.Series(dtype=float), [])
 
 
 def pictures_text(frame: pd.DataFrame) -> str:

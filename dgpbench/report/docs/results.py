@@ -144,6 +144,7 @@ def _notes(made: Comparison) -> list[str]:
     verdicts = dict.fromkeys(word for rule in rules for word in (rule.agreeing, *rule.others))
     notes = [
         "A cell is ours ± standard error over splits (published ± standard error), or done/wanted splits.",
+        *([sentence] if "as printed" not in (sentence := published.spread_sentence(made.item.name)) else []),
         f"Verdicts: {', '.join(f'{MARKS[word]} {word}' for word in verdicts)}; without a mark a cell is not judged.",
         *(rule.sentence for rule in rules),
     ]

@@ -1,70 +1,42 @@
 """Comparisons across data sets: critical-difference diagrams and probabilities of improvement."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-
-from dgpbench.report.statistics import cliques
+from matplotlib.ticker import MaxNLocator
 
 
 def critical_difference(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Mean ranks on a line, methods that do not differ joined by bars (Demsar 2006, Fig. 1).
+    """Mean ranks on a line; bars join methods that cannot be distinguished (Demsar 2006, Fig. 1).
 
     :param frame: columns label, mean_rank, and for all rows alike critical_difference, num_blocks, alpha
     """
-    ordered = frame.sort_values("mean_rank").reset_index(drop=True)
-    difference, k = float(ordered["critical_difference"].iloc[0]), len(ordered)
-    groups = _groups(ordered, difference)
-    lowest = -0.35 - 0.28 * len(groups)
-    for place, row in ordered.iterrows():
-        _name(ax, row, place, k, lowest)
-    for number, (left, right) in enumerate(groups):
-        ax.plot(
-            [left - 0.04, right + 0.04], [-0.3 - 0.28 * number] * 2, color="black", linewidth=3.5, solid_capstyle="butt"
-        )
-    _ruler(ax, k, difference, ordered)
-    ax.set_ylim(lowest - 0.55 * ((k + 1) // 2) - 0.3, 1.4)
-    return ax
+    from scikit_posthocs import critical_difference_diagram
 
-
-def _groups(ordered: pd.DataFrame, difference: float) -> list[tuple[float, float]]:
-    average = ordered["mean_rank"]
-    return [(average[group].min(), average[group].max()) for group in cliques(average, difference)]
-
-
-def _name(ax: Axes, row: pd.Series, place: int, k: int, lowest: float) -> None:
-    """The better half is named on the left, the rest on the right, so that the leader lines do not cross."""
-    left = place < (k + 1) // 2
-    level = lowest - 0.55 * (place + 1 if left else k - place)
-    end = 1 - 0.12 * (k - 1) if left else k + 0.12 * (k - 1)
-    ax.plot([row["mean_rank"]] * 2 + [end], [0, level, level], color="0.35", linewidth=0.9)
-    ax.plot(row["mean_rank"], 0, "ko", markersize=4, zorder=3)
-    text = f"{row['label']} ({row['mean_rank']:.2f})"
-    ax.annotate(
-        text,
-        (end, level),
-        (-4 if left else 4, 0),
-        textcoords="offset points",
-        ha="right" if left else "left",
-        va="center",
+    average = frame.set_index("label")["mean_rank"]
+    difference, blocks, alpha = frame[["critical_difference", "num_blocks", "alpha"]].iloc[0]
+    apart = np.abs(np.subtract.outer(average.to_numpy(), average.to_numpy())) > difference
+    critical_difference_diagram(
+        average,
+        pd.DataFrame(np.where(apart, 0.0, 1.0), average.index, average.index),
+        alpha=alpha,
+        ax=ax,
+        label_fmt_left="{label} ({rank:.2f}) ",
+        label_fmt_right=" {label} ({rank:.2f})",
+        marker_props={"s": 16, "color": "black"},
+        elbow_props={"color": "black", "linewidth": 0.8},
+        crossbar_props={"color": "black", "linewidth": 3},
+        text_h_margin=0.12 * (len(average) - 1),
     )
-
-
-def _ruler(ax: Axes, k: int, difference: float, ordered: pd.DataFrame) -> None:
-    ax.set_xlim(1 - 0.55 * (k - 1), k + 0.55 * (k - 1))
-    ax.spines[["left", "right", "bottom", "top"]].set_visible(False)
+    ax.spines["top"].set_visible(True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.grid(visible=False)
-    ax.set_yticks([])
-    ax.set_xticks([])
-    ax.plot([1, k], [0, 0], color="black", linewidth=1)
-    for rank in range(1, k + 1):
-        ax.plot([rank, rank], [0, 0.12], color="black", linewidth=1)
-        ax.annotate(str(rank), (rank, 0.12), (0, 2), textcoords="offset points", ha="center", va="bottom")
-    ax.plot([1, 1 + difference], [0.95, 0.95], color="black", linewidth=1.5, marker="|", markersize=6)
-    ax.annotate(f"CD = {difference:.2f}", (1 + difference / 2, 0.98), (0, 3), textcoords="offset points", ha="center")
-    blocks, alpha = int(ordered["num_blocks"].iloc[0]), float(ordered["alpha"].iloc[0])
     ax.set_xlabel(
-        f"mean rank over {blocks} data sets (1 is best)\nbars join what does not differ (Nemenyi, level {alpha:g})"
+        f"mean rank over {blocks:g} data sets (1 is best)\n"
+        f"bars join methods that cannot be distinguished with {blocks:g} data sets \n"
+        f"(Nemenyi, level {alpha:g}: ranks at most {difference:.2f} apart)"
     )
+    return ax
 
 
 def improvement(frame: pd.DataFrame, ax: Axes) -> Axes:

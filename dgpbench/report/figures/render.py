@@ -11,11 +11,12 @@ from dgpbench.experiments.items import Item, Sweep
 from dgpbench.experiments.plan import plan_of
 from dgpbench.predictions import metrics
 from dgpbench.report import cells, statistics
+from dgpbench.report.complete import Compared, compared
 from dgpbench.report.figures import ranking
 from dgpbench.report.figures.layouts import LAYOUTS
 from dgpbench.report.figures.panels import Panel, page
 from dgpbench.report.figures.sources import NoRuns
-from dgpbench.report.figures.style import house_style, label
+from dgpbench.report.figures.style import house_style
 from dgpbench.system import files
 
 FORMATS = ("png", "pdf", "svg")
@@ -46,7 +47,8 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
         if found := LAYOUTS[more](item, done):
             made[more] = page(_title(item, done), found)
     if name == "score_bars":
-        made |= {key: page(_rank_title(item, key), [panel], 1) for key, panel in rank_panels(item, done).items()}
+        for key, (about, panel) in rank_panels(item, done).items():
+            made[key] = page(f"{_rank_title(item, key)}\n{about}", [panel], 1)
     return made
 
 
@@ -100,64 +102,30 @@ def _rank_title(item: Item, key: str) -> str:
     return f"{item.title}\n{words}, {metric}, {_whose(item)}"
 
 
-def losses(item: Item, done: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The runs' scores as losses, blocks (data set, split), methods labelled.
+def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, tuple[str, Panel]]:
+    """Critical differences and probabilities of improvement of each score, over the cells that are complete.
 
-    Methods are compared on all data sets of the item: one that it does not run on each of them is left out, and so is
-    one whose predictions have no such score.
-
-    :raises Refused: where a cell of the others is missing
+    Each with the sentence that names its data sets and what is left out.
     """
-    values, wanted = cells.value_of(metric)(done), cells.wanted(item)
-    compared = _everywhere(wanted) - _scoreless(done, values)
-    rows = done.assign(loss=values.map(metrics.METRICS[metric].loss))[_among(done, compared)]
-    named = [label(method, num_layers) for method, num_layers in zip(rows["series"], rows["num_layers"], strict=True)]
-    paired = statistics.paired_losses(rows[["dataset", "split", "loss"]].assign(method=named))
-    missing = int(wanted[_among(wanted, compared)]["wanted"].sum()) - paired.size
-    if missing > 0:
-        raise Refused(f"{missing} runs of {item.name} are missing; methods are compared on complete blocks only")
-    return paired
-
-
-def _everywhere(wanted: pd.DataFrame) -> set[tuple[str, int]]:
-    """The columns (series, depth) that every data set of an item has."""
-    datasets = wanted.groupby(["series", "num_layers"])["dataset"].nunique()
-    return set(datasets[datasets == wanted["dataset"].nunique()].index)
-
-
-def _scoreless(done: pd.DataFrame, values: pd.Series) -> set[tuple[str, int]]:
-    """The columns with runs, none of which has a value."""
-    lacking = values.isna().groupby([done["series"], done["num_layers"]]).all()
-    return set(lacking[lacking].index)
-
-
-def _among(rows: pd.DataFrame, columns: set[tuple[str, int]]) -> list[bool]:
-    return [key in columns for key in zip(rows["series"], rows["num_layers"], strict=True)]
-
-
-def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, Panel]:
-    """Critical differences and probabilities of improvement of each score; none where cells are missing."""
-    panels: dict[str, Panel] = {}
+    panels: dict[str, tuple[str, Panel]] = {}
     for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
         try:
-            paired = losses(item, done, metric)
-            panels |= {f"{key}_{metric}": panel for key, panel in _rank_panels(paired).items()}
+            found = compared(item, done, metric)
         except Refused:
-            continue  # the report and `compare` say what is missing; a table's bars are drawn anyway
+            continue  # the report says what is missing; a table's scores are drawn anyway
+        panels |= {f"{key}_{metric}": (found.about, panel) for key, panel in _rank_panels(found).items()}
     return panels
 
 
-def _rank_panels(paired: pd.DataFrame) -> dict[str, Panel]:
-    if paired.shape[1] < 2:
-        return {}
-    pairs = statistics.best_against_rest(statistics.by_dataset(paired))
-    shown, panels = improvement_frame(statistics.improvements(paired, pairs)), {}
+def _rank_panels(found: Compared) -> dict[str, Panel]:
+    pairs = statistics.best_against_rest(found.across)
+    shown, panels = improvement_frame(statistics.improvements(found.losses, pairs)), {}
     if shown["low"].notna().all():
         panels = {"improvement": Panel("", ranking.improvement, shown, (5.5, 1.2 + 0.2 * len(shown)))}
-    across = statistics.by_dataset(paired)
-    if across.shape[0] >= 2 and across.shape[1] >= 3:
-        test = statistics.friedman(across)
-        size = (7.0, 1.8 + 0.17 * across.shape[1])
+    num_sets, num_methods = found.across.shape
+    if num_sets >= 2 and num_methods >= 3:
+        test = statistics.friedman(found.across)
+        size = (7.0, 1.8 + 0.17 * num_methods)
         panels = {"ranks": Panel("", ranking.critical_difference, rank_frame(test), size)} | panels
     return panels
 

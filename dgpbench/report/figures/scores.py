@@ -31,8 +31,8 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
             ax, row["published"], place + BELOW, row["published_stderr"], look, markerfacecolor="white", linewidth=0.8
         )
         names.append(name)
-        marks.append((row["mean"], row["stderr"], place, look.colour))
-        marks.append((row["published"], row["published_stderr"], place + BELOW, look.colour))
+        marks.append((row["mean"], row["stderr"], place, look.colour, _count(row)))
+        marks.append((row["published"], row["published_stderr"], place + BELOW, look.colour, ""))
     if frame["published"].notna().any():
         _legend(ax)
     even = {"tll_difference": 0.0, "win_frequency": 0.5}.get(frame["metric"].iloc[0])
@@ -42,7 +42,7 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     row_lines(ax, len(names))
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.margins(x=0.12)
-    focus(ax, "x", pd.DataFrame(marks, columns=["value", "spread", "other", "colour"]))
+    focus(ax, "x", pd.DataFrame(marks, columns=["value", "spread", "other", "colour", "count"]))
     ax.locator_params(axis="x", nbins=4)
     ax.set_ylabel("method, layers")
     ax.set_xlabel(axis_label(frame["metric"].iloc[0]))
@@ -50,12 +50,16 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def _ours(ax: Axes, place: int, row: pd.Series, look: Look) -> None:
-    if row["count"] >= row["wanted"]:
+    if not (text := _count(row)):
         _mark(ax, row["mean"], place, row["stderr"], look)
     elif np.isfinite(row["mean"]):
         _mark(ax, row["mean"], place, row["stderr"], look, alpha=PALE)
-        text = f"{int(row['count'])}/{int(row['wanted'])}"
         ax.annotate(text, (row["mean"], place), (0, 4), textcoords="offset points", ha="center", fontsize="x-small")
+
+
+def _count(row: pd.Series) -> str:
+    """'6/10' for an incomplete mean."""
+    return f"{int(row['count'])}/{int(row['wanted'])}" if row["count"] < row["wanted"] else ""
 
 
 def _mark(ax: Axes, mean: float, place: float, stderr: float, look: Look, **style: Any) -> None:
@@ -134,12 +138,13 @@ def score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
     marks = []
     for name, look, rows in entries(frame):
         ax.plot(rows["seconds"], rows["score"], label=name, markersize=5, **look.of_points())
-        marks += [(score, 0.0, seconds, look.colour) for seconds, score in rows[["seconds", "score"]].to_numpy()]
+        marks += [(score, 0.0, seconds, look.colour, "") for seconds, score in rows[["seconds", "score"]].to_numpy()]
     front = pareto_front(frame)
-    ax.plot(front["seconds"], front["score"], color="0.6", linewidth=0.8, zorder=0, drawstyle="steps-post")
+    ax.plot(front["seconds"], front["score"], color="0.6", linewidth=0.8, zorder=0, drawstyle="steps-post",
+            label="not beaten in both")  # fmt: skip
     log_scale(ax, "x")
     ax.margins(0.08)
-    focus(ax, "y", pd.DataFrame(marks, columns=["value", "spread", "other", "colour"]))
+    focus(ax, "y", pd.DataFrame(marks, columns=["value", "spread", "other", "colour", "count"]))
     ax.set_xlabel("time of a run (s)")
     ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
     ax.legend()

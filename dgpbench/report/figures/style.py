@@ -172,7 +172,8 @@ def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> None:
     less than a third as long. Each becomes an arrow with its value at the edge.
 
     :param axis: x or y, that of the values
-    :param marks: columns value, spread (to either side), other (the place on the other axis), colour
+    :param marks: columns value, spread (to either side), other (the place on the other axis), colour, count (of an
+        incomplete mean, such as 6/10; else empty)
     """
     first, third = np.nanquantile(marks["value"], [0.25, 0.75])
     lowest, highest = first - 3 * (third - first), third + 3 * (third - first)
@@ -187,11 +188,11 @@ def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> None:
         ax.set_xlim(low - room, high + room)
     else:
         ax.set_ylim(low - room, high + room)
-    for mark in marks[beyond].itertuples():
+    for mark in marks[beyond].rename(columns={"count": "count_"}).itertuples():  # a tuple has a method count
         end = int(mark.value > highest)
         text, offset, horizontal, vertical = ARROWS[axis, end]
         ax.annotate(
-            text.format(mark.value),
+            text.format(mark.value) if not mark.count_ else text.format(mark.value) + f" ({mark.count_})",
             (end, mark.other) if axis == "x" else (mark.other, end),
             offset,
             xycoords=ax.get_yaxis_transform() if axis == "x" else ax.get_xaxis_transform(),

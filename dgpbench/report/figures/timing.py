@@ -20,7 +20,7 @@ def seconds_per_step(frame: pd.DataFrame, ax: Axes) -> Axes:
     for _, look, rows in entries(frame):
         name = rows["method"].iloc[0].upper().replace("_", "-")
         exponent = rows["exponent"].iloc[0]
-        slope = "" if pd.isna(exponent) else f" (slope {exponent:g})"
+        slope = "" if pd.isna(exponent) or len(rows) < 2 else f" (slope {exponent:g})"
         ax.plot(
             rows["value"], rows["ms_per_step"] / 1000, color=look.colour, marker=look.marker, label=f"{name}{slope}"
         )
@@ -30,7 +30,7 @@ def seconds_per_step(frame: pd.DataFrame, ax: Axes) -> Axes:
             ax.plot(rows["value"], theory, color=look.colour, linestyle="--", linewidth=0.8)
     _log_axes(frame, ax)
     ax.set_ylabel("time of a gradient step (s)")
-    if frame["exponent"].notna().any():
+    if any("slope" in str(line.get_label()) for line in ax.lines):
         ax.plot([], [], color="0.4", linestyle="--", linewidth=0.8, label="slope in theory")
     ax.legend()
     return ax
