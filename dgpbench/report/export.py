@@ -122,9 +122,9 @@ def _portable(directory: str, there: Line | None) -> dict[str, Any]:
     :raises ValueError: where its files are damaged, or its scores are not those of its points
     """
     record = compact.of_run(directory)
-    if store.POINTS in record["files"] and (there is None or there.record["files"] != record["files"]):
-        if problems := rescore(Path(directory), record).problems:
-            raise ValueError(problems[0])
+    is_new = there is None or there.record["files"] != record["files"]
+    if is_new and store.POINTS in record["files"] and (problems := rescore(Path(directory), record).problems):
+        raise ValueError(problems[0])
     return record
 
 

@@ -161,9 +161,7 @@ def find_raw(results_dir: str | Path) -> Iterator[Line | ValueError]:
         if raw.key == "/".join(path.parts[-6:-1]):
             yield raw
         else:
-            yield ValueError(
-                f"{path.parent} holds the record of another run, which no score counts; move it away"
-            )
+            yield ValueError(f"{path.parent} holds the record of another run, which no score counts; move it away")
 
 
 def find_compact(results_dir: str | Path) -> Iterator[Found | ValueError]:

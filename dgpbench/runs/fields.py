@@ -218,7 +218,7 @@ def as_text(value: Any) -> str:
 
 
 def digest_of(record: Mapping[str, Any]) -> str:
-    """The digest of a record's content: 16 hexadecimal digits of the sha256 of its canonical JSON without ``digest``."""
+    """The digest of a record: 16 hexadecimal digits of the sha256 of its canonical JSON without ``digest``."""
     return digest(as_text({key: value for key, value in record.items() if key != "digest"}))
 
 

@@ -55,7 +55,7 @@ class Record(TypedDict):
     iterations: int | None
     config: dict[str, Any]  # resolved
     config_hash: str
-    start: NotRequired[dict[str, str]]  # of a run with init_from: name and sha256 of the parameters that it started from
+    start: NotRequired[dict[str, str]]  # with init_from: name and sha256 of the parameters
     model: NotRequired[dict[str, Any] | None]  # runs.description; earlier records, and runs that failed, lack it
     data: dict[str, Any]  # name, n, d, n_train, n_test, digest_xy, digest_xy_ordered, files, verified, dropped
     git: dict[str, Any] | None  # commit, dirty
