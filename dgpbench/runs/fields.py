@@ -90,8 +90,8 @@ def _is_sha256(value: Any) -> bool:
     return type(value) is str and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
-def _has_mappings(value: Any) -> bool:
-    return type(value) is list and all(map(_is_mapping, value))
+def _has_notes(value: Any) -> bool:
+    return type(value) is list and all(_is_mapping(each) or _is_text(each) for each in value)
 
 
 def _has_texts_or_null(value: Any) -> bool:
@@ -133,7 +133,7 @@ RECORD: dict[str, Kind] = {
     "reason": _or_null(TEXT),
     "iterations": _or_null(COUNT),
     "objective": Kind("a text", _is_text, optional=True),
-    "notes": Kind("a list of mappings", _has_mappings, optional=True),
+    "notes": Kind("a list of mappings and texts", _has_notes, optional=True),
     "start": _or_null(MAPPING, optional=True),
     "digest": Kind("a text", _is_text, optional=True),
 }
@@ -141,7 +141,7 @@ RAW: dict[str, Kind] = {
     "files": Kind(f"sizes and sha256 of {', '.join(FILES)}", _are_stored),
     "traceback": _or_null(TEXT),
     "model": _or_null(MAPPING, optional=True),
-    "notes": Kind("a list of mappings", _has_mappings),
+    "notes": Kind("a list of mappings and texts", _has_notes),
 }
 LINE: dict[str, Kind] = {
     "shared": TEXT,
