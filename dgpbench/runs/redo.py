@@ -22,8 +22,8 @@ from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.system import provenance
 
 # In nats of the test log-likelihood; docs/cost.md has the largest differences that were measured, which are smaller.
-# Exact methods and trees come to the same fit and a variational fit ends near the same optimum; power EP and networks end
-# in another one, and a chain that is rounded otherwise is another chain.
+# Exact methods and trees come to the same fit and a variational fit ends near the same optimum; power EP and networks
+# end in another one, and a chain that is rounded otherwise is another chain.
 BOUNDS = {
     **dict.fromkeys(("bayesian_ridge", "gpr", "gradient_boosting_quantiles", "mc_dropout"), 0.001),
     **dict.fromkeys(("sgpr", "fitc", "sgp", "mf", "mf_fixed_z", "star", "fc", "fc_mc", "stripes", "arrow"), 0.02),
