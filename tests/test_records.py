@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from one_record import POINTS, TRACE, directory_of, record_of
+from one_record import CONFIG, POINTS, TRACE, directory_of, forge, record_of
 
 from dgpbench.errors import Refused
 from dgpbench.runs import store
@@ -100,16 +100,19 @@ def test_a_number_that_is_not_finite_is_refused(tmp_path, key, bad):
 
 def test_not_a_number_becomes_null_in_notes_and_a_word_in_config_alone(tmp_path):
     nan = float("nan")
-    store.write_run(directory_of(tmp_path), record_of(notes=[{"trace": nan}], config={"lr": nan, "limit": -np.inf}))
+    store.write_run(
+        directory_of(tmp_path), record_of(notes=[{"trace": nan}], config=CONFIG | {"lr": nan, "limit": -np.inf})
+    )
     record = store.read_record(directory_of(tmp_path))
     assert record["notes"] == [{"trace": None}]
-    assert record["config"] == {"lr": "nan", "limit": "-inf"}
+    assert record["config"] == CONFIG | {"lr": "nan", "limit": "-inf"}
 
 
 def test_numpy_values_paths_and_tuples_are_written_as_plain_json(tmp_path):
     notes = [np.float32(0.5), np.arange(2), (1, 2), Path("a"), True, np.bool_(False), None]
-    store.write_run(directory_of(tmp_path), record_of(notes=notes))
-    assert store.read_record(directory_of(tmp_path))["notes"] == [0.5, [0, 1], [1, 2], "a", True, False, None]
+    store.write_run(directory_of(tmp_path), record_of(notes=[{"own": notes}]))
+    read = store.read_record(directory_of(tmp_path))["notes"]
+    assert read == [{"own": [0.5, [0, 1], [1, 2], "a", True, False, None]}]
 
 
 def test_a_record_without_a_field_or_with_an_unknown_status_is_refused(tmp_path):
@@ -117,7 +120,7 @@ def test_a_record_without_a_field_or_with_an_unknown_status_is_refused(tmp_path)
     del incomplete["host"]
     with pytest.raises(ValueError, match="lacks host"):
         store.write_run(tmp_path, incomplete)
-    with pytest.raises(ValueError, match="status is one of done, failed"):
+    with pytest.raises(ValueError, match="its status is 'fine', not one of done, failed"):
         store.write_run(tmp_path, record_of(status="fine"))
 
 
@@ -168,7 +171,8 @@ def test_a_file_from_elsewhere_and_a_record_in_the_wrong_place_are_found(run, tm
     record = store.read_record(run)
     other = directory_of(tmp_path, split=1)
     other.mkdir(parents=True)
-    (other / "record.json").write_text(json.dumps(record | {"files": {}}))
+    (other / "record.json").write_text(json.dumps(record))
+    forge(other / "record.json", lambda record: record.update(files={}))
     (other / "points.parquet").write_bytes(b"")
     problems = " ".join(store.verify_run(other))
     assert "not mentioned in its record" in problems

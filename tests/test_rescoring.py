@@ -1,7 +1,6 @@
 """``results verify --rescore``: a record's scores against the rows that it has kept, through the command line."""
 
 import hashlib
-import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import door
 import numpy as np
 import pandas as pd
 import pytest
+from one_record import forge
 
 FROM_OLD_POINTS = {"tll", "nlpp", "rmse", "sharpness", "calibration_error"} | {
     f"coverage_{p}" for p in (50, 80, 90, 95)
@@ -37,14 +37,14 @@ def left(fitted, tmp_path) -> door.Run:
 
 def rewrite(run: door.Run, points: pd.DataFrame | None = None, **scores: float) -> None:
     """Put other scores, or other points and their hash, into a record: whole, and wrong."""
-    record = run.record
-    record["scores"] |= scores
+    files = {}
     if points is not None:
         path = run.directory / "points.parquet"
         points.to_parquet(path, index=False)
         data = path.read_bytes()
-        record["files"]["points.parquet"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    (run.directory / "record.json").write_text(json.dumps(record))
+        files = {"points.parquet": {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}}
+    both = scores | ({"nlpp": -scores["tll"]} if "tll" in scores else {})
+    forge(run.directory / "record.json", lambda record: (record["scores"].update(both), record["files"].update(files)))
 
 
 def rescore(run: door.Run, capsys, *options: str) -> tuple[int, str]:
@@ -78,11 +78,12 @@ def test_a_run_keeps_what_its_scores_are_made_of_and_they_agree_to_the_bit(left,
 @pytest.mark.parametrize("name", ["tll", "crps", "coverage_90", "interval_score_90", "pinball", "sharpness"])
 def test_a_score_that_its_points_do_not_give_is_named_with_how_far_it_is_off(left, capsys, name):
     true = left.scores[name]
-    rewrite(left, **{name: true + 0.015625})
+    wrong = true + (-0.015625 if name.startswith("coverage") else 0.015625)
+    rewrite(left, **{name: wrong})
     code, printed = rescore(left, capsys)
     assert code == 1
-    (line,) = [line for line in printed.splitlines() if "in the record" in line]
-    assert line.startswith(f"{left.directory}: {name} is {true + 0.015625:.10g} in the record and {true:.10g} from")
+    (line,) = [line for line in printed.splitlines() if f": {name} is" in line]
+    assert line.startswith(f"{left.directory}: {name} is {wrong:.10g} in the record and {true:.10g} from")
     assert "0.0156" in line
     assert {"tll": "nats", "coverage_90": "0.0156 apart"}.get(name, "units of y") in line
     assert "0 of 1 finished runs have the scores that their points give, 1 do not" in printed
@@ -129,12 +130,10 @@ def test_points_that_cannot_be_read_are_named_and_the_others_are_rescored(left, 
 
 
 def test_a_score_that_is_no_number_is_named(left, capsys):
-    record = left.record
-    record["scores"]["tll"] = "much"
-    (left.directory / "record.json").write_text(json.dumps(record))
+    forge(left.directory / "record.json", lambda record: record["scores"].update(tll="much"))
     code, printed = rescore(left, capsys)
     assert code == 1
-    assert f"{left.directory} cannot be rescored: " in printed
+    assert "record.json is not as dgpbench writes it: its scores is " in printed
 
 
 def test_without_the_flag_nothing_is_rescored(left, capsys):

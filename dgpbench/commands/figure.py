@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dgpbench.errors import Refused
 from dgpbench.experiments import items
-from dgpbench.report.collect import collect, load_results
+from dgpbench.report.collect import collect
 from dgpbench.system.files import ANOTHER_FOLDER, ANOTHER_OUTPUT
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def figure(options: Namespace) -> int:
     item = items.load(options.item, options.overrides)
     kind = format_of(options.format, options.output)
     first = Path(options.output or default_path(item, kind))
-    draw(item, load_results(item.results_dir), first, ANOTHER_OUTPUT)
+    draw(item, collect(item.results_dir, required=True), first, ANOTHER_OUTPUT)
     return 0
 
 

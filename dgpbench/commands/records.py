@@ -122,17 +122,17 @@ def _by_chance(words: Sequence[str]) -> Line:
     """One of the done runs of an item, or of all, narrowed by what names a run."""
     from dgpbench.experiments.items import load
     from dgpbench.report import cells
-    from dgpbench.report.collect import IDENTITY, load_results
+    from dgpbench.report.collect import IDENTITY, collect
 
     names, given = _apart(words)
     if len(names) > 1:
         raise Refused(f"--random takes one item, not {' '.join(names)}")
     if names:
         item = load(names[0], given)
-        frame = cells.select(item, load_results(item.results_dir))
+        frame = cells.select(item, collect(item.results_dir, required=True))
     else:
         values = dict(text.split("=", 1) for text in given)
-        frame = load_results(values.pop("results_dir", "results"))
+        frame = collect(values.pop("results_dir", "results"), required=True)
         if unknown := set(values) - set(IDENTITY):
             raise Refused(f"{min(unknown)}= does not choose among runs; {', '.join(IDENTITY)} do")
         for key, value in values.items():

@@ -25,16 +25,17 @@ def verify(options: Namespace) -> int:
     if (problem := archive.why_no_results(folder)) is not None:
         raise Refused(problem)
     compact, wrong = verification.check(folder)
-    if wrong:
-        print("\n".join(wrong))
     number = damaged = 0
+    for problem in wrong:
+        print(problem)
     for path, _ in store.find_records(folder):
         number += 1
         if problems := store.verify_run(path.parent):
             damaged += 1
-            print("\n".join(problems))
+            for problem in problems:
+                print(problem)
             if options.quarantine:
-                print(f"moved to {_quarantine(folder, path.parent)}")
+                print(_quarantine(folder, path.parent))
     print(f"{number} records, {damaged} damaged")
     if compact:
         print(f"{compact:,} compact records, {len(wrong)} problems")
@@ -47,19 +48,23 @@ def _rescored(folder: Path) -> bool:
     found = []
     for one in rescoring.rescore_all(folder):
         found.append(one)
-        print("".join(f"{problem}\n" for problem in one.problems), end="")
+        for problem in one.problems:
+            print(problem)
     print("\n".join(rescoring.summary(found)))
     return not any(one.problems for one in found)
 
 
-def _quarantine(folder: Path, run: Path) -> Path:
-    """Move a run out of runs/, so that it counts as missing; an earlier one of the same name is kept."""
+def _quarantine(folder: Path, run: Path) -> str:
+    """Move a run out of runs/, so that it counts as missing, and say so; an earlier one of the same name is kept."""
     wanted = folder / "quarantine" / run.relative_to(folder / "runs")
     target, number = wanted, 1
     while target.exists():
         number += 1
         target = wanted.with_name(f"{wanted.name}~{number}")
+    for place in (run, target.parent):
+        if not (lies := place.resolve()).is_relative_to(folder.resolve()):
+            return f"not moved: {place} leads through a link to {lies}, outside {folder}; move the run yourself"
     with files.refusing_unwritable(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(run, target)
-    return target
+    return f"moved to {target}"

@@ -26,7 +26,7 @@ from dgpbench.config.settings import typed
 from dgpbench.errors import Refused
 from dgpbench.models.model import CHOICES, Choices, Model, refusing
 from dgpbench.plugins.method import is_of_this_code
-from dgpbench.runs import store
+from dgpbench.runs import fields, store
 from dgpbench.runs.description import FORMAT, Description
 from dgpbench.system.files import check_folder, replacing, write_whole
 from dgpbench.system.memory import available
@@ -116,7 +116,7 @@ def _facts(directory: Path, say: Callable[[str], object]) -> Mapping[str, Any]:
     path = _regular(directory / MODEL)
     if path.stat().st_size > LARGEST:
         raise ValueError(f"{MODEL} is {path.stat().st_size:,} bytes long")
-    facts = json.loads(path.read_bytes(), parse_constant=store.not_json)
+    facts = fields.parse(path.read_text(encoding="utf-8"))
     if not isinstance(facts, dict) or facts.get("kind") != KIND:
         raise ValueError(f"{MODEL} is not one of dgpbench's")
     made = facts.pop(DIGEST, None)

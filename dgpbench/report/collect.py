@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dgpbench.config.canonical import canonical
 from dgpbench.datasets.tasks import is_evaluation_split
 from dgpbench.errors import Refused
 from dgpbench.runs import archive
@@ -26,16 +27,17 @@ COLUMNS = (*IDENTITY, "is_evaluation_split", "overrides", *PLAIN, *ROWS, "path",
 
 
 def load_results(results_dir: str | Path = "results") -> "pd.DataFrame":
-    """What ``collect`` gives, of a folder that is there.
+    """One row for each run of ``results_dir``, in columns of single values, as ``DataFrame.to_parquet`` takes them.
+
+    ``overrides`` and ``config`` are JSON texts: '{}' where nothing was overridden.
 
     :raises Refused: for a file, a folder that is not there, or one that is runs/ or records/ itself
     """
-    if (problem := archive.why_no_results(results_dir)) is not None:
-        raise Refused(problem)
-    return collect(results_dir)
+    frame = collect(results_dir, required=True).drop(columns=["compact", "against"])
+    return frame.assign(overrides=frame["overrides"].map(canonical), config=frame["config"].map(canonical))
 
 
-def collect(results_dir: str | Path = "results") -> "pd.DataFrame":
+def collect(results_dir: str | Path = "results", *, required: bool = False) -> "pd.DataFrame":
     """One row for each run of ``results_dir``; what is wrong with it and its records is named on standard error.
 
     Columns: ``COLUMNS``, each score under its own name (false in ``is_evaluation_split``: a split on which this
@@ -43,9 +45,12 @@ def collect(results_dir: str | Path = "results") -> "pd.DataFrame":
     ``frame.attrs["problems"]`` lists what is wrong, one sentence each: damaged records, which are left out, and records
     that contradict each other.
 
+    :param required: whether a folder without results is refused, and not only named
     :raises Refused: for a file
     """
     no_results = archive.why_no_results(results_dir)
+    if required and no_results is not None:
+        raise Refused(no_results)
     frame = frame_of(archive.find(results_dir))
     for sentence in (*([] if no_results is None else [no_results]), *frame.attrs["problems"]):
         print(f"dgpbench: {sentence}", file=sys.stderr)
@@ -59,15 +64,10 @@ def frame_of(runs: "Iterable[Found | ValueError]") -> "pd.DataFrame":
     rows: list[dict[str, Any]] = []
     problems: list[str] = []
     for found in runs:
-        try:
-            if isinstance(found, ValueError):
-                raise found
+        if isinstance(found, ValueError):
+            problems.append(str(found))
+        else:
             rows.append(_row(found))
-        except ValueError as problem:
-            problems.append(str(problem))
-        except (KeyError, TypeError, AttributeError):
-            assert isinstance(found, Found)
-            problems.append(f"{found.line.source} is not a record of dgpbench")
     extra = dict.fromkeys(key for row in rows for key in row if key not in COLUMNS)
     with pd.option_context("future.infer_string", False):  # texts as objects: choosing rows takes half the time
         frame = pd.DataFrame(rows, columns=[*COLUMNS, *extra])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Item
 from dgpbench.report import cells
@@ -18,6 +19,7 @@ from dgpbench.runs.archive import Found
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.joining import Joining, join
 from dgpbench.runs.lines import Line, Pair
+from dgpbench.runs.rescoring import rescore
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,11 @@ def import_from(results_dir: str, sources: Sequence[str]) -> Joined:
 
 def _raw(results_dir: str | Path) -> Iterator[Found | ValueError]:
     """The runs that have ended, each with its own files."""
-    for path, record in store.find_records(results_dir):
-        if isinstance(record, ValueError):
-            yield record
-        elif record["status"] != "interrupted":
-            yield Found("/".join(path.parts[-6:-1]), Line(record, str(path.parent)), None, {})
+    for raw in archive.find_raw(results_dir):
+        if isinstance(raw, ValueError):
+            yield raw
+        elif raw.record["status"] != "interrupted":
+            yield Found(raw.key, raw, None, {})
 
 
 def _found(source: Path) -> Iterator[Found | Line | ValueError]:
@@ -92,31 +94,37 @@ def _found(source: Path) -> Iterator[Found | Line | ValueError]:
 
 def _join(results_dir: str, frame: pd.DataFrame, *, replacing: bool, given: Sequence[Line] = ()) -> Joined:
     """Compact records of all runs of a frame, with their comparisons, into the files that they belong in."""
-    homes, pair_homes = homes_of(frame)
     left_out: list[str] = list(frame.attrs["problems"])
+    known = frame["budget"].isin(groups.names("budget"))
+    left_out += [f"{row.path} has an unknown budget, {row.budget!r}" for row in frame[~known].itertuples()]
+    frame = frame[known]
+    homes, pair_homes = homes_of(frame)
+    there = archive.load(results_dir).runs
     runs = []
     for row in frame.itertuples():
         try:
-            record = row.compact or _portable(row.path)
+            record = row.compact or _portable(row.path, there.get(row.key))
         except (ValueError, OSError) as problem:
             left_out.append(str(problem))
         else:
             runs.append((Line(record, row.path), homes[row.key]))
     sources = {line.key: line.source for line, _ in runs}
-    known = {archive.pair_of(line): line for line in given if set(archive.pair_of(line)) <= set(sources)}
-    pairs = known | dict(_compared(pair_homes, sources, known, left_out))
+    compared = {archive.pair_of(line): line for line in given if set(archive.pair_of(line)) <= set(sources)}
+    pairs = compared | dict(_compared(pair_homes, sources, compared, left_out))
     both = [(line, pair_homes.get(pair) or homes[pair[0]]) for pair, line in pairs.items()]
     return Joined(join(results_dir, Joining(tuple(runs), tuple(both)), replacing=replacing), tuple(left_out))
 
 
-def _portable(directory: str) -> dict[str, Any]:
+def _portable(directory: str, there: Line | None) -> dict[str, Any]:
     """A run's compact record.
 
-    :raises ValueError: where its files are damaged or its record was edited: the line could not be read again
+    :param there: its line, if it has one: files that were exported before are not rescored
+    :raises ValueError: where its files are damaged, or its scores are not those of its points
     """
     record = compact.of_run(directory)
-    if (problem := lines.problem_of(record)) is not None:
-        raise ValueError(f"{directory} is not as dgpbench writes it: {problem}")
+    is_new = there is None or there.record["files"] != record["files"]
+    if is_new and store.POINTS in record["files"] and (problems := rescore(Path(directory), record).problems):
+        raise ValueError(problems[0])
     return record
 
 

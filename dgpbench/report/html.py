@@ -28,7 +28,7 @@ from dgpbench.experiments.items import Item, load
 from dgpbench.plugins.loading import load as load_plugin
 from dgpbench.plugins.loading import loaded
 from dgpbench.report import cells, sections
-from dgpbench.report.collect import load_results
+from dgpbench.report.collect import collect
 from dgpbench.report.figures import render
 from dgpbench.report.figures.style import house_style
 from dgpbench.runs import store
@@ -50,7 +50,7 @@ def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) 
     output = Path(output)
     if workers > 1:
         _start_method()  # another core imports while this one reads
-    frame = load_results(results_dir)
+    frame = collect(results_dir, required=True)
     if frame.empty:
         raise Refused(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
     text = page(frame, str(results_dir), output.parent, workers)

@@ -12,7 +12,7 @@ from dgpbench.experiments.items import Block, column_name, load
 from dgpbench.plugins.loading import FLAG
 from dgpbench.plugins.method import is_loaded, location_of
 from dgpbench.report import cells, tables
-from dgpbench.report.collect import load_results
+from dgpbench.report.collect import collect
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.redo import commit_of
@@ -26,7 +26,7 @@ def trace(name: str, given: list[str]) -> Iterator[str]:
     :raises Refused: where none of its runs has a record
     """
     item = load(name, given)
-    frame = load_results(item.results_dir)
+    frame = collect(item.results_dir, required=True)
     runs = cells.select(item, frame)
     if runs.empty:
         elsewhere = cells.done_elsewhere(item, runs, frame)

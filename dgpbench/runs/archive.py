@@ -136,31 +136,32 @@ def find(results_dir: str | Path) -> Iterator[Found | ValueError]:
     archive = load(results_dir)
     yield from map(ValueError, archive.problems)
     seen = set()
-    for path, record in store.find_records(results_dir):
-        if isinstance(record, ValueError):
-            yield record
+    for raw in find_raw(results_dir):
+        if isinstance(raw, ValueError):
+            yield raw
             continue
-        key, raw = "/".join(path.parts[-6:-1]), Line(record, str(path.parent))
-        if _of_another(record, key):
-            yield ValueError(f"{path.parent} holds the record of another run, which no score counts; move it away")
-            continue
-        seen.add(key)
-        compact = archive.runs.get(key)
+        seen.add(raw.key)
+        compact = archive.runs.get(raw.key)
         try:
             counts = best(raw, compact) or raw
         except Contradiction as problem:
             counts = raw
             yield ValueError(f"{problem}; the first is shown")
-        yield Found(key, counts, None if compact is None else compact.record, archive.against.get(key, {}))
+        yield Found(raw.key, counts, None if compact is None else compact.record, archive.against.get(raw.key, {}))
     yield from (found for found in _compact(archive) if found.key not in seen)
 
 
-def _of_another(record: Mapping[str, Any], key: str) -> bool:
-    """Whether a directory that was copied or renamed holds the record; what is no record of ours is named elsewhere."""
-    try:
-        return Identity(**record["identity"]).key != key
-    except (KeyError, TypeError):
-        return False
+def find_raw(results_dir: str | Path) -> Iterator[Line | ValueError]:
+    """Every raw record, or in its place the problem with it; a directory that was copied or renamed is one."""
+    for path, record in store.find_records(results_dir):
+        if isinstance(record, ValueError):
+            yield record
+            continue
+        raw = Line(record, str(path.parent))
+        if raw.key == "/".join(path.parts[-6:-1]):
+            yield raw
+        else:
+            yield ValueError(f"{path.parent} holds the record of another run, which no score counts; move it away")
 
 
 def find_compact(results_dir: str | Path) -> Iterator[Found | ValueError]:

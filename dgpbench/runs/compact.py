@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from dgpbench.config.canonical import digest
 from dgpbench.runs import store
+from dgpbench.runs.fields import PIT_BINS
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-PIT_BINS = 20
-COVERAGES = 19
 KEPT = ("schema", "status", "objective", "identity", "scores", "seconds", "iterations", "config", "config_hash", "git")
 KEPT_OF_DATA = ("name", "n", "d", "n_train", "n_test", "scale_y", "digest_xy", "digest_xy_ordered", "verified")
 KEPT_OF_HOST = ("cpu", "threads")
@@ -54,6 +53,7 @@ def of_run(directory: str | Path) -> dict[str, Any]:
         "started": record["started"],
         "finished": record["finished"],
         "notes": [_short(note) for note in record["notes"]],
+        **({"start": record["start"]} if "start" in record else {}),
         "files": _sums(directory, record),
         "split_digest": None if points is None else split_digest(points["row"]),
         "elbo": None if trace is None else final_elbo(trace),

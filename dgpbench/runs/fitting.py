@@ -18,10 +18,12 @@ class Fit:
     """A fit that came to its end.
 
     :param settings: what the method was told in the last attempt
+    :param start: the run that the fit started from, and the sha256 of its parameters
     """
 
     predictor: Predictor
     settings: FitSettings
+    start: dict[str, str] | None = None
 
 
 def fit(run: Run, train: Regression, seeds: Seeds, log: TrainingLog) -> Fit:
@@ -33,7 +35,10 @@ def fit(run: Run, train: Regression, seeds: Seeds, log: TrainingLog) -> Fit:
     :raises Diverged: as the last attempt did
     """
     train = as_precision(train, run.precision)
-    initial = None if run.init_from is None else start.parameters(run.init_from, run.limits.results_dir)
+    initial, began = None, None
+    if run.init_from is not None:
+        initial, sha256 = start.parameters(run.init_from, run.limits.results_dir)
+        began = {"name": start.name_of(run.init_from), "parameters_sha256": sha256}
     training, method = run.training.for_rows(len(train.X)), run.method.for_inputs(train.X.shape[1])
     while True:
         # The key holds the jitter: an attempt never goes on from the checkpoint of another.
@@ -42,7 +47,7 @@ def fit(run: Run, train: Regression, seeds: Seeds, log: TrainingLog) -> Fit:
             settings = FitSettings(method, training, run.prediction.num_samples, run.precision, initial)
             predictor = fit_function(run.card.family)(train, settings, seeds, log)
             predictor.predict(train.X[:TRIED], seeds.prediction)
-            return Fit(predictor, settings)
+            return Fit(predictor, settings, began)
         except Diverged as ended:
             log.checkpoints.clear()
             more = method.with_more_jitter()

@@ -4,10 +4,10 @@
     {"kind": "run", "format": 2, "identity": {..}, ..}         a run: the rest of ``compact.of_run``
     {"kind": "pair", "first": {..}, "second": {..}, ..}        a direct comparison of two runs on one split
 
-Lines of one kind stand together, in this order, sorted by identity.
+Lines of one kind stand together, in this order, sorted by identity. Each has the digest of its own content under
+``digest``, shared ones under ``id``; lines of earlier versions have none until they are imported again.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +16,13 @@ from reprlib import repr as shortened
 from typing import Any
 
 from dgpbench.config.canonical import digest
-from dgpbench.runs import fields, store
+from dgpbench.runs import fields
+from dgpbench.runs.fields import as_text, digest_of
 from dgpbench.runs.identity import Identity
 
 FORMAT = 2
 SHARED = ("config", "data", "versions", "host", "git")
 OWN = {"config": ("split", "seed"), "data": ("scale_y",)}  # what runs do not share of these
-DEEPEST = 50  # levels of lists and mappings; reading and writing take some of Python's stack for each
 Pair = tuple[str, str]
 
 
@@ -49,11 +49,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """What a file holds; ``problems`` has a sentence for each line that is none of a compact record."""
+    """The content of a file.
+
+    :param problems: a sentence for each line that is damaged, or not of a compact record
+    :param undigested: the number of lines without a digest, as earlier versions wrote them
+    """
 
     runs: tuple[Line, ...]
     pairs: tuple[Line, ...]
     problems: tuple[str, ...]
+    undigested: int = 0
 
 
 def encode(runs: Iterable[Mapping[str, Any]], pairs: Iterable[Mapping[str, Any]] = ()) -> bytes:
@@ -62,18 +67,13 @@ def encode(runs: Iterable[Mapping[str, Any]], pairs: Iterable[Mapping[str, Any]]
     lines = []
     for record in sorted(runs, key=lambda record: Identity(**record["identity"]).order):
         common, own = _apart(record)
-        name = digest(_text(common))
+        name = digest(as_text(common))
         shared[name] = {"kind": "shared", "id": name, **common}
         lines.append({"kind": "run", "format": FORMAT, **own, "shared": name})
     both = sorted(pairs, key=lambda pair: (Identity(**pair["first"]).order, Identity(**pair["second"]).order))
-    every = [*(shared[name] for name in sorted(shared)), *lines, *({"kind": "pair", **pair} for pair in both)]
-    return "".join(f"{_text(line)}\n" for line in every).encode()
-
-
-def problem_of(record: Mapping[str, Any]) -> str | None:
-    """Why a record has no line that could be read again, None where it has."""
-    common, own = _apart(record)
-    return fields.problem_of_shared({"id": "", **common}) or fields.problem_of_run({"shared": "", **own})
+    lines += [{"kind": "pair", **pair} for pair in both]
+    every = [*(shared[name] for name in sorted(shared)), *({**line, "digest": digest_of(line)} for line in lines)]
+    return "".join(f"{as_text(line)}\n" for line in every).encode()
 
 
 def _apart(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -83,19 +83,18 @@ def _apart(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return common, own | {"scale_y": record["data"].get("scale_y")}
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
 def decode(path: Path) -> Lines:
-    """What a file holds; a line that is not as ``fields`` says is a problem, and read no further."""
+    """The content of a file; a line that is not as ``fields`` says, or was changed, is a problem and left out."""
     problems: list[str] = []
     found: dict[str, list[Line]] = {"run": [], "pair": []}
     shared: dict[str, Any] = {}
     orphans: dict[str, int] = {}  # runs by the damaged line that they name
-    for source, line in _objects(path, problems):
-        kind = line.pop("kind", None)
-        problem = _problem(kind, line)
+    undigested = 0
+    for source, text, line in _objects(path, problems):
+        kind = line.get("kind")
+        problem = _problem(kind, line) or _change(text, line)
+        undigested += problem is None and kind != "shared" and "digest" not in line
+        line = _without(line, ("kind", "digest"))
         if kind == "shared":  # a damaged one too, so that its runs are named together
             shared[str(line.pop("id", ""))] = line if problem is None else source
         if problem is None and kind == "run":
@@ -111,51 +110,37 @@ def decode(path: Path) -> Lines:
         if problem is not None:
             problems.append(f"{source} {problem}")
     problems += [f"{source} is left out with all runs that share it: {count}" for source, count in orphans.items()]
-    return Lines(tuple(found["run"]), tuple(found["pair"]), tuple(problems))
+    return Lines(tuple(found["run"]), tuple(found["pair"]), tuple(problems), undigested)
 
 
-def _objects(path: Path, problems: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _objects(path: Path, problems: list[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     try:
-        texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        texts = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as problem:
         problems.append(f"{path} cannot be read: {problem.strerror}")
         return
-    for number, text in enumerate(texts, 1):
+    for number, text in enumerate(texts[:-1] if texts[-1] == "" else texts, 1):
         source = f"{path}:{number}"
         try:
-            line = _parsed(text)
+            line = fields.parse(text)
         except ValueError as problem:
             problems.append(f"{source} is truncated or damaged: {problem}")
             continue
         if isinstance(line, dict):
-            yield source, line
+            yield source, text, line
         else:
             problems.append(f"{source} is no compact record")
 
 
-def _parsed(text: str) -> Any:
-    """
-    :raises ValueError: for what is not JSON, holds half a character, or is nested more deeply than any record
-    """
-    try:
-        value = _DECODER.decode(text)
-    except RecursionError:
-        raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
-    if text.count("[") + text.count("{") > DEEPEST and _is_deeper(value, DEEPEST):
-        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
-    if "\\u" in text:
-        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair can be neither printed nor hashed
-    return value
-
-
-_DECODER = json.JSONDecoder(parse_constant=store.not_json)
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    if not isinstance(value, dict | list):
-        return False
-    inside = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inside)
+def _change(text: str, line: Mapping[str, Any]) -> str | None:
+    """Say that a line was changed after it was written, None where its digest is that of its content."""
+    name, rest = ("id", ("id", "kind")) if line["kind"] == "shared" else ("digest", ("digest",))
+    own = f'"id":"{line[name]}","kind":"shared",' if name == "id" else f'"digest":"{line.get(name)}",'
+    if name not in line or line[name] == digest(text.replace(own, "", 1)):  # spelt as ``encode`` does
+        return None
+    if line[name] == (now := digest(as_text(_without(line, rest)))):
+        return None
+    return f"was changed after it was written: its {name} is {line[name]}, and that of its content {now}"
 
 
 def _problem(kind: Any, line: Mapping[str, Any]) -> str | None:
@@ -171,7 +156,11 @@ def _problem(kind: Any, line: Mapping[str, Any]) -> str | None:
     return None if problem is None else f"is no compact record: {problem}"
 
 
-_CHECKS = {"run": fields.problem_of_run, "pair": fields.problem_of_pair, "shared": fields.problem_of_shared}
+def _problem_of_shared(line: Mapping[str, Any]) -> str | None:
+    return fields.problem_of_shared(line) if type(line.get("id")) is str else f"its id is {shortened(line.get('id'))}"
+
+
+_CHECKS = {"run": fields.problem_of_run, "pair": fields.problem_of_pair, "shared": _problem_of_shared}
 
 
 def _whole(line: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:

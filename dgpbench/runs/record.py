@@ -1,5 +1,6 @@
 """What a run's record says: made from what the run has found out, however it ended."""
 
+import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ class Result:
     :param diagnostics: what the method says about its fit
     :param points: one row for each test row
     :param model: ``Description.to_json``, with which and the parameters new rows can be predicted
+    :param start: the run that this one started from, and the sha256 of its parameters
     """
 
     diagnostics: dict[str, Any]
@@ -36,13 +38,14 @@ class Result:
     posterior: dict[str, np.ndarray]
     parameters: dict[str, np.ndarray]
     model: dict[str, Any] | None = None
+    start: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
 class Ending:
     """How a run ended.
 
-    :param status: one of ``store.STATUSES``
+    :param status: one of ``fields.STATUSES``
     :param reason: one sentence, for every status but done
     """
 
@@ -74,8 +77,6 @@ def compose(
     run: Run, problem: Problem, log: TrainingLog, started: datetime, result: Result | None, ending: Ending
 ) -> dict[str, Any]:
     """The record of a run; of one that did not finish, with what was known when it ended."""
-    finished = datetime.now(UTC)
-    total = (finished - started).total_seconds() + log.earlier_seconds
     return {
         "status": ending.status,
         "reason": ending.reason,
@@ -83,18 +84,19 @@ def compose(
         "identity": asdict(run.identity),
         "objective": run.card.objective,
         "scores": {} if result is None else result.scores,
-        "seconds": log.seconds() | {"total": total},
+        "seconds": log.seconds() | {"total": time.perf_counter() - log.started + log.earlier_seconds},
         "iterations": log.trace[-1].iteration if log.trace else 0,
         "notes": [{} if result is None else result.diagnostics, *log.retries],
         "config": run.config,
         "config_hash": run.config_hash,
+        **({} if result is None or result.start is None else {"start": result.start}),
         "model": None if result is None else result.model,
         "data": described_problem(problem),
         "git": provenance.git_state(),
         "versions": provenance.versions(packages_of(run.method.name)),
         "host": provenance.host(run.limits.num_threads),
         "started": started.isoformat(timespec="seconds"),
-        "finished": finished.isoformat(timespec="seconds"),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 

@@ -83,6 +83,7 @@ def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
         | (_pictured(predictor, problem, inputs, seeds.prediction) if isinstance(found, GaussianMixture) else {}),
         parameters=predictor.parameters(),
         model=_describe(run, problem, fit.settings, seeds).to_json(),
+        start=fit.start,
     )
 
 

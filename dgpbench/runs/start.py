@@ -41,14 +41,19 @@ def identity(given: str, results_dir: str, split: int, task: Mapping[str, Any], 
     return before
 
 
-def parameters(given: str, results_dir: str) -> "dict[str, np.ndarray]":
-    """The parameters of the finished run to start from.
+def parameters(given: str, results_dir: str) -> "tuple[dict[str, np.ndarray], str]":
+    """The parameters of the finished run to start from, and their sha256.
 
-    :raises Refused: where there is no such run, it did not finish, or its parameters are damaged
+    :raises Refused: where there is no such run, it did not finish, or its parameters are not those of its record
     """
-    directory, _ = _finished(given, results_dir)
+    directory, record = _finished(given, results_dir)
+    stored = record["files"].get(store.PARAMETERS)
+    path = directory / store.PARAMETERS
+    problem = f"{path} is not mentioned in its record" if stored is None else store.problem_of(path, stored)
+    if stored is None or problem is not None:
+        raise Refused(f"init_from={given} has damaged parameters: {problem}; run it again first")
     try:
-        return store.read_parameters(directory)
+        return store.read_parameters(directory), stored["sha256"]
     except (OSError, EOFError, ValueError, BadZipFile) as problem:
         raise Refused(f"init_from={given} has no parameters that can be read ({problem}); run it again first") from None
 
@@ -57,7 +62,12 @@ def _finished(given: str, results_dir: str) -> tuple[Path, store.Record]:
     """A run that lies below ``results_dir`` or where its path says."""
     below = Path(results_dir, given)
     directory = below if below.is_dir() else Path(given)
-    record = store.read_if_present(directory)
+    try:
+        record = store.read_record(directory / store.RECORD)
+    except FileNotFoundError:
+        record = None
+    except (OSError, ValueError) as problem:
+        raise Refused(f"init_from={given} has a damaged record: {problem}; run it again first") from None
     if record is None or record["status"] != "done":
         raise Refused(
             f"init_from={given} is not the directory of a finished run; those lie below results/runs, and a name that "

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from dgpbench.config.canonical import digest, plain
 from dgpbench.errors import Refused
+from dgpbench.runs import fields
+from dgpbench.runs.fields import FILES
 from dgpbench.runs.identity import Identity
 from dgpbench.system.files import refusing_unwritable, write_whole
 
@@ -29,10 +31,9 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 SCHEMA = 2
-STATUSES = ("done", "failed", "diverged", "interrupted", "timeout")
 RECORD, POINTS, TRACE, POSTERIOR = "record.json", "points.parquet", "trace.parquet", "posterior.npz"
 PARAMETERS = "parameters.npz"  # of the finished model, to start another run from, or to predict new rows
-FILES = (POINTS, TRACE, POSTERIOR, PARAMETERS)
+LARGEST_RECORD = 2**26  # bytes; one with a long list of columns has less than a megabyte
 FAILED = ("failed", "diverged", "timeout")  # an interrupted run is still to do
 
 
@@ -44,7 +45,7 @@ class Record(TypedDict):
     """
 
     schema: int
-    status: str  # one of STATUSES
+    status: str  # one of fields.STATUSES
     reason: str | None  # one sentence, for every status but done
     traceback: str | None
     identity: dict[str, Any]  # the fields of runs.identity.Identity, overrides in full
@@ -54,6 +55,7 @@ class Record(TypedDict):
     iterations: int | None
     config: dict[str, Any]  # resolved
     config_hash: str
+    start: NotRequired[dict[str, str]]  # with init_from: name and sha256 of the parameters
     model: NotRequired[dict[str, Any] | None]  # runs.description; earlier records, and runs that failed, lack it
     data: dict[str, Any]  # name, n, d, n_train, n_test, digest_xy, digest_xy_ordered, files, verified, dropped
     git: dict[str, Any] | None  # commit, dirty
@@ -63,6 +65,7 @@ class Record(TypedDict):
     finished: str
     notes: list[Any]  # what the method has to say about its fit
     files: dict[str, dict[str, Any]]  # name -> bytes, sha256
+    digest: NotRequired[str]  # fields.digest_of the rest; earlier records lack it
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -139,13 +142,17 @@ def _sync(directory: Path) -> None:
 
 
 def _encode(record: Mapping[str, Any]) -> bytes:
-    if record["status"] not in STATUSES:
-        raise ValueError(f"a record's status is one of {', '.join(STATUSES)}, not {record['status']!r}")
-    if missing := Record.__required_keys__ - set(record):
-        raise ValueError(f"the record lacks {', '.join(sorted(missing))}")
     lenient: dict[str, Callable[[float], Any]] = {"config": str, "identity": str, "notes": lambda number: None}
     values = {key: plain(value, lenient.get(key, _refuse(key))) for key, value in record.items()}
-    return (json.dumps(values, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+    for key in ("reason", "traceback"):  # messages name files whose names need not be text
+        values[key] = values[key] and values[key].encode("utf-8", "backslashreplace").decode()
+    if (problem := fields.problem_of_raw(values)) is not None:
+        raise ValueError(f"the record could not be read again: {problem}")
+    return _spelt({**values, "digest": fields.digest_of(values)})
+
+
+def _spelt(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def _refuse(key: str):
@@ -161,26 +168,33 @@ def _refuse(key: str):
 def read_record(path: str | os.PathLike) -> Record:
     """The record in a file, or in a run's directory.
 
-    :raises ValueError: when the file is truncated, damaged or something else's, or of a later dgpbench
+    :raises ValueError: when the file is truncated, damaged, changed or something else's, or of a later dgpbench
     """
     path = Path(path)
     path = path / RECORD if path.is_dir() else path
-    try:
-        record = json.loads(path.read_bytes(), parse_constant=not_json)
-    except ValueError as problem:
-        raise ValueError(f"{path} is truncated or damaged: {problem}") from None
-    if not isinstance(record, dict) or not isinstance(record.get("schema"), int):
-        raise ValueError(f"{path} is not a record of dgpbench")
-    if record["schema"] > SCHEMA:
-        raise ValueError(f"{path} has schema {record['schema']}, of a later dgpbench; this one reads up to {SCHEMA}")
-    if missing := Record.__required_keys__ - set(record):
-        raise ValueError(f"{path} is not a record of dgpbench: it lacks {', '.join(sorted(missing))}")
+    record = _content(path)
+    if (problem := fields.problem_of_raw(record)) is not None:
+        raise ValueError(f"{path} is not as dgpbench writes it: {problem}")
+    if record.pop("digest", None) not in (None, (now := fields.digest_of(record))):
+        raise ValueError(f"{path} was changed after it was written: its digest is not that of its content, {now}")
     return cast(Record, record)
 
 
-def not_json(constant: str) -> None:
-    """Refuse NaN and Infinity, which Python's reader takes for numbers."""
-    raise ValueError(f"{constant} is not JSON")
+def _content(path: Path) -> dict[str, Any]:
+    """What a file has in it, if that is a record of this dgpbench or an earlier one."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a file")
+    if path.stat().st_size > LARGEST_RECORD:
+        raise ValueError(f"{path} is not a record of dgpbench: it is {path.stat().st_size:,} bytes long")
+    try:
+        record = fields.parse(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise ValueError(f"{path} is truncated or damaged: {problem}") from None
+    if not isinstance(record, dict) or type(record.get("schema")) is not int:
+        raise ValueError(f"{path} is not a record of dgpbench")
+    if record["schema"] > SCHEMA:
+        raise ValueError(f"{path} has schema {record['schema']}, of a later dgpbench; this one reads up to {SCHEMA}")
+    return record
 
 
 def read_if_present(directory: str | os.PathLike) -> Record | None:
@@ -212,38 +226,51 @@ def find_records(results_dir: str | os.PathLike) -> Iterator[tuple[Path, Record 
             yield Path(path), problem if isinstance(problem, ValueError) else ValueError(f"{path}: {problem}")
 
 
-def _record_files(folder: str) -> Iterator[str]:
-    if not os.path.isdir(folder):
+def _record_files(folder: str, above: tuple[os.stat_result, ...] = ()) -> Iterator[str]:
+    """
+    :param above: the folders that lead here; a link back to one of them is not followed
+    """
+    try:
+        here = os.stat(folder)
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
         return
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    records = [entry.path for entry in found if entry.name == RECORD]
-    if records:  # a run holds no other run; its checkpoints need not be searched
-        yield records[0]
+    except OSError:
+        yield os.path.join(folder, RECORD)  # whoever reads it names the reason
+        return
+    if any(os.path.samestat(here, each) for each in above):
+        return
+    if any(entry.name == RECORD for entry in found):  # a run holds no other run; its checkpoints need not be searched
+        yield os.path.join(folder, RECORD)
         return
     for entry in found:
-        if entry.is_dir() and not entry.name.startswith("."):
-            yield from _record_files(entry.path)
+        if not entry.name.startswith("."):
+            yield from _record_files(entry.path, (*above, here))
 
 
 def verify_run(directory: str | os.PathLike) -> list[str]:
     """What is wrong with a run's files, one sentence each; an empty list when they are whole."""
     directory = Path(directory)
+    path = directory / RECORD
     try:
-        record = read_record(directory / RECORD)
+        record = read_record(path)
     except FileNotFoundError:
         return [f"{directory} has no {RECORD}"]
-    except ValueError as problem:
+    except (ValueError, OSError) as problem:
         return [str(problem)]
-    try:
-        return [problem for problem in _problems(directory, record) if problem]
-    except (TypeError, KeyError, AttributeError) as problem:
-        return [f"{directory / RECORD} is not as dgpbench writes it: {type(problem).__name__}: {problem}"]
+    return list(_problems(directory, record))
 
 
-def _problems(directory: Path, record: Record) -> Iterator[str | None]:
+def _problems(directory: Path, record: Record) -> Iterator[str]:
+    path = directory / RECORD
+    if path.read_bytes() != _spelt(_content(path)):
+        yield f"{path} is not spelt as dgpbench writes it"
+    if (problem := fields.inconsistency(record)) is not None:
+        yield f"{path} contradicts itself: {problem}"
     for name, stored in sorted(record["files"].items()):
-        yield problem_of(directory / name, stored)
+        if (problem := problem_of(directory / name, stored)) is not None:
+            yield problem
     for name in FILES:
         if name not in record["files"] and (directory / name).exists():
             yield f"{directory / name} is not mentioned in its record"
@@ -253,8 +280,8 @@ def _problems(directory: Path, record: Record) -> Iterator[str | None]:
 
 def problem_of(path: Path, stored: Mapping[str, Any]) -> str | None:
     """What is wrong with a file, whose size and sha256 were stored; None where it is whole."""
-    if not path.exists():
-        return f"{path} is missing"
+    if not path.is_file():  # a pipe or a device would be read without end
+        return f"{path} is {'not a file' if path.exists() else 'missing'}"
     if path.stat().st_size != stored["bytes"]:
         return f"{path} is {path.stat().st_size} bytes long instead of {stored['bytes']}"
     if hashlib.sha256(path.read_bytes()).hexdigest() != stored["sha256"]:

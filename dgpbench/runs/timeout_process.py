@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -82,6 +83,7 @@ def _dismiss(process: subprocess.Popen | None) -> None:
 
 def main() -> int:
     """Wait for the end of the run, or of its time."""
+    begin = time.monotonic()
     with open(0, "rb", buffering=0) as run:  # unbuffered, so that select sees what is left to read
         line = run.readline()
         if not line:
@@ -89,17 +91,21 @@ def main() -> int:
         request = json.loads(line)
         if _ends_within(run, request["seconds"]):
             return 0
-        return _end(run, request["pid"], Path(request["directory"]), request["record"])
+        return _end(run, request["pid"], Path(request["directory"]), request["record"], begin)
 
 
-def _end(run, pid: int, directory: Path, record: Mapping[str, Any]) -> int:
-    """Stop the run, write its record under the lock that it still holds, and end it."""
+def _end(run, pid: int, directory: Path, record: Mapping[str, Any], begin: float) -> int:
+    """Stop the run, write its record under the lock that it still holds, and end it.
+
+    :param begin: ``time.monotonic()`` when the run began
+    """
     _send(pid, signal.SIGSTOP)
     if _ends_within(run, 0):  # just in time
         _send(pid, signal.SIGCONT)
         return 0
     try:
-        _write(directory, record)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        _write(directory, {**record, "finished": now, "seconds": {"total": time.monotonic() - begin}})
     except Refused as refusal:
         print(f"dgpbench: {refusal}", file=sys.stderr, flush=True)
     finally:
@@ -131,13 +137,7 @@ def _write(directory: Path, record: Mapping[str, Any]) -> None:
     """Write the record, unless the run has written its own after all."""
     there = store.read_if_present(directory)
     if there is None or there["started"] < record["started"]:
-        store.write_run(directory, _as_of_now(record))
-
-
-def _as_of_now(record: Mapping[str, Any]) -> dict[str, Any]:
-    now = datetime.now(UTC)
-    total = (now - datetime.fromisoformat(record["started"])).total_seconds()
-    return {**record, "finished": now.isoformat(timespec="seconds"), "seconds": {"total": total}}
+        store.write_run(directory, record)
 
 
 if __name__ == "__main__":

@@ -1,39 +1,46 @@
 """Are the compact records whole, as dgpbench writes them, and those of the raw runs beside them?"""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 from dgpbench.config.canonical import config_hash
-from dgpbench.runs import archive, compact, lines
+from dgpbench.runs import archive, compact, fields, lines
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.lines import Line
 
 
 def check(results_dir: str | Path) -> tuple[int, list[str]]:
-    """How many compact records there are, and what is wrong, one sentence each."""
-    problems = list(archive.load(results_dir).problems)
-    found = 0
-    for path in archive.paths(results_dir):
-        part = lines.decode(path)
-        found += len(part.runs)
-        if not part.problems and path.read_bytes() != _as_written(part):
-            problems.append(f"{path} is not sorted and spelt as dgpbench writes it; `dgpbench results export` does so")
+    """The number of compact records, and a sentence for each thing that is wrong."""
+    parts = {path: lines.decode(path) for path in archive.paths(results_dir)}
+    problems = list(archive.gather(parts.values()).problems)
+    for path, part in parts.items():
+        if not part.problems:
+            problems += _spelling(path, part)
         for line in part.runs:
             problems += _problems(Path(results_dir), line)
-    return found, problems
+    return sum(len(part.runs) for part in parts.values()), problems
 
 
-def _as_written(part: lines.Lines) -> bytes:
-    return lines.encode((line.record for line in part.runs), (line.record for line in part.pairs))
+def _spelling(path: Path, part: lines.Lines) -> Iterator[str]:
+    """Whether a file has the bytes that dgpbench writes: digits that change no number are found too."""
+    written = lines.encode((line.record for line in part.runs), (line.record for line in part.pairs))
+    if (there := path.read_bytes()) == written:
+        return
+    pairs = zip_longest(there.split(b"\n"), written.split(b"\n"))
+    number = next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
+    what = "is not sorted and spelt as dgpbench writes it"
+    if part.undigested:
+        what = f"has {part.undigested} lines without a digest, of an earlier dgpbench: a changed number is not noticed"
+    yield f"{path}:{number} {what}; `dgpbench results import {path.parent} results_dir={path.parent.parent}` mends it"
 
 
 def _problems(results_dir: Path, line: Line) -> Iterator[str]:
     record = line.record
     if record["config_hash"] != config_hash(record["config"]):
         yield f"{line.source} has another hash than its settings"
-    counts, rows = record["pit_counts"], record["data"]["n_test"]
-    if counts is not None and sum(counts) != rows:
-        yield f"{line.source} counts {sum(counts):,} test rows in {len(counts)} bins, and has {rows:,} rows"
+    if (problem := fields.inconsistency(record)) is not None:
+        yield f"{line.source} contradicts itself: {problem}"
     yield from _beside_raw(Identity(**record["identity"]).directory(results_dir), line)
 
 

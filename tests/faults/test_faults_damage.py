@@ -1,10 +1,10 @@
 """Truncated files: named, never read by half, never in the way of what is whole."""
 
-import json
 import shutil
 
 import pytest
 from fault_tools import EVERY_STEP, TINY, one_sentence, the_record, until
+from one_record import forge
 
 from dgpbench.cli import main
 from dgpbench.runs import store
@@ -123,9 +123,7 @@ def test_stale_checkpoints_of_higher_steps_do_not_push_out_new_ones(tmp_path):
 
 def test_a_record_from_elsewhere_is_found(kept, capsys):
     results, run = kept
-    record = json.loads((run / store.RECORD).read_text())
-    record["identity"]["split"] = 5
-    (run / store.RECORD).write_text(json.dumps(record))
+    forge(run / store.RECORD, lambda record: record["identity"].update(split=5))
     capsys.readouterr()
     assert main(["results", "verify", str(results)]) == 1
     assert "another run" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import door
 import numpy as np
 import pandas as pd
 import pytest
+from one_record import forge
 
 from dgpbench import load
 from dgpbench.models import model as models
@@ -378,8 +379,6 @@ def test_a_record_of_an_earlier_version_says_what_to_do(ran, tmp_path):
     import shutil
 
     shutil.copytree(ran.directory, tmp_path / "old")
-    record = json.loads((tmp_path / "old" / "record.json").read_text())
-    del record["model"]
-    (tmp_path / "old" / "record.json").write_text(json.dumps(record))
+    forge(tmp_path / "old" / "record.json", lambda record: record.pop("model"))
     with pytest.raises(ValueError, match=r"recorded by an earlier dgpbench.*run it again"):
         load(tmp_path / "old")

@@ -13,6 +13,7 @@ from pathlib import Path
 import door
 import numpy as np
 import pytest
+from one_record import forge
 from test_check_method import GOOD, plugin
 
 from dgpbench.methods.contract import settings_class
@@ -525,14 +526,11 @@ def test_a_table_shows_no_runs_of_other_code_than_what_is_loaded(tmp_path, capsy
     folder = record.parents[1] / "split0-seed0"
     target = tmp_path / "results" / "runs" / "interpolation" / "boston" / folder.relative_to(record.parents[3])
     target.mkdir(parents=True)
-    (target / "record.json").write_text(text.replace('"dataset": "diabetes"', '"dataset": "boston"'))
+    (target / "record.json").write_text(text)
+    forge(target / "record.json", lambda record: record["identity"].update(dataset="boston"))
     assert door.command(*words, "dataset=boston", "--metric", "rmse") == 0
     assert "1 of 1 cells" not in capsys.readouterr().out
-    (target / "record.json").write_text(
-        text.replace('"dataset": "diabetes"', '"dataset": "boston"').replace(
-            json.loads(text)["config"]["method"]["code"], "0" * 16
-        )
-    )
+    forge(target / "record.json", lambda record: record["config"]["method"].update(code="0" * 16))
     assert door.command(*words, "dataset=boston", "--metric", "rmse") == 0
     assert "1 of 1 cells are incomplete" in capsys.readouterr().out
 

@@ -4,7 +4,6 @@ Nothing is rendered: ``drawn`` keeps the figures that the command hands to matpl
 computed here, from what was put into the records.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from one_record import forge
 from scipy.stats import binom, chi2, kurtosistest, norm, skewtest
 from toys import toy_points, toy_trace, write_toy
 
@@ -410,9 +410,7 @@ def synthetic_run(results: Path, posterior: dict[str, np.ndarray], **identity) -
     points = toy_points(np.array([-1.0, -2.0, -3.0, -4.0]), 4).assign(row=rows)
     given = {"dataset": "bimodal", "protocol": "hernandez2018", "method": "mf"} | identity
     directory = write_toy(results, points=points, posterior=posterior, **given)
-    record = json.loads((directory / "record.json").read_text())
-    record["data"]["digest_xy"] = table.digest_xy
-    (directory / "record.json").write_text(json.dumps(record))
+    forge(directory / "record.json", lambda record: record["data"].update(digest_xy=table.digest_xy))
     return points.assign(x=np.asarray(table.X)[rows, 0])
 
 

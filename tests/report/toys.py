@@ -10,6 +10,8 @@ import pandas as pd
 from one_record import WHO
 
 from dgpbench.config.canonical import config_hash
+from dgpbench.predictions import metrics
+from dgpbench.predictions.points import rows_from
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 from dgpbench.training.settings import AdamSettings
@@ -95,8 +97,12 @@ def write_toy(
     who = toy_identity(**identity)
     directory = Identity(**who).directory(results)
     usual = {"tll": -2.5, "nlpp": 2.5, "rmse": 3.0} if status == "done" else {}
+    if scores is None and points is not None:
+        scores = metrics.scores(rows_from(points))
     given = usual if scores is None else scores
     made = toy_record(who, given, status=status, **(record or {}))
+    if points is not None:
+        made["data"] = made["data"] | {"n_test": len(points)}
     store.write_run(directory, made, points, trace, posterior)
     return directory
 

@@ -64,6 +64,7 @@ def cost_sentence(runs: pd.DataFrame) -> str:
 def _named(names: Iterable[str]) -> str:
     """The names, the most frequent first, with how many runs each has where there are several."""
     counts = sorted(Counter(names).items(), key=lambda each: (-each[1], each[0]))
+    counts = [(_line(name), number) for name, number in counts]
     return ", ".join(name if len(counts) == 1 else f"{name} ({counted(number, 'run')})" for name, number in counts)
 
 
