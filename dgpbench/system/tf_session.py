@@ -10,16 +10,29 @@ from contextlib import contextmanager
 CUSTOM = "CustomGradient-"
 
 
-def start(num_threads: int, precision: str) -> None:
-    """Import TensorFlow and GPflow; the thread count counts only in the process's first run.
-
-    :param precision: ``float64``, ``float32`` or ``mixed``, of which GPflow's default float for what follows is made
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+def limit_threads(num_threads: int) -> None:
+    """Limit the threads of the libraries that read the environment when they are loaded."""
     if "tensorflow" not in sys.modules:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, str(num_threads))
-    with _silent_stderr():
+
+
+def start(num_threads: int, precision: str, *, bare: bool = False) -> None:
+    """Import TensorFlow and GPflow; the thread count counts only in the process's first run.
+
+    :param precision: ``float64``, ``float32`` or ``mixed``, which determines GPflow's default float
+    :param bare: import neither Keras 3 nor GPflow's shape checks, which take a third of the time, and exempt what was
+        imported from garbage collection; for processes that run no other code, since ``tf.keras`` is then Keras 2
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    limit_threads(num_threads)
+    if bare := bare and "tensorflow" not in sys.modules:
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    with _silent_stderr(), _without_collector():
+        if bare:
+            from check_shapes import set_enable_check_shapes
+
+            set_enable_check_shapes(False)
         import gpflow
         import tensorflow as tf
 
@@ -31,6 +44,8 @@ def start(num_threads: int, precision: str) -> None:
         tf.constant(0.0)  # the devices speak up at their first use
         tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
     gpflow.config.set_default_float(tf.float32 if precision == "float32" else tf.float64)
+    if bare:
+        gc.freeze()
 
 
 @contextmanager
@@ -51,6 +66,18 @@ def _silent_stderr() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the garbage collector, which would search the many objects of an import several times."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager
