@@ -34,7 +34,7 @@ def predict(options: Namespace) -> int:
     """Read, predict and write some thousands of rows at a time, so that a million fit in memory."""
     quantiles = summaries.probabilities(options.quantiles)
     model = directory.load(options.model, lambda text: say(f"dgpbench: {text}"))
-    if not model.description.family.startswith(OUTSIDE):  # whose code may use tf.keras
+    if not model.description.family.startswith(OUTSIDE):  # a plug-in may use tf.keras
         tf_session.start(model.description.num_threads, model.description.settings.precision, bare=True)
     path, unknown = Path(options.table), Counter[tuple[str, str]]()
     reading = _reading(model, options.overrides)
