@@ -30,7 +30,7 @@ def in_a_process(folder: Path, code: str) -> str:
 def test_predict_imports_no_keras_3_and_predicts_the_same_bits(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).normal(size=(20, 2))
-    table = door.write_table(tmp_path / "small.csv", X, X[:, 0])
+    table = door.write_table(tmp_path / "small.csv", X, X.sum(axis=1))
     tiny = ("method=mf", "budget=smoke", "method.num_inducing=3", "training.max_iterations=2")
     assert door.command("fit", *table, *tiny, "--holdout=0", "--output=model", "progress=false") == 0
     capsys.readouterr()

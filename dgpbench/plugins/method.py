@@ -163,9 +163,11 @@ def packages_of(name: str) -> list[str]:
 
 
 def needs_tensorflow(name: str) -> bool:
-    """Return whether a method may use TensorFlow: ours do, and plug-ins whose import statements do not exclude it."""
+    """Whether a method may use TensorFlow: ours do, and plug-ins whose import statements do not exclude it."""
     source = _sources.get(name)
-    return source is None or source.file is None or source.file.suffix != ".py" or not LIGHT.issuperset(packages_of(name))
+    return (
+        source is None or source.file is None or source.file.suffix != ".py" or not LIGHT.issuperset(packages_of(name))
+    )
 
 
 def is_loaded(name: str) -> bool:
