@@ -54,3 +54,10 @@ def test_a_method_that_imports_tensorflow_gets_it_with_its_threads(tmp_path):
     names = ("bayesian_ridge", "gradient_boosting_quantiles", "deep_ensemble", "mc_dropout", "gpflux_dgp", "mf")
     assert all(groups.exists("method", name) for name in names)
     assert [needs_tensorflow(name) for name in names] == [False, False, True, True, True, True]
+
+
+def test_make_says_that_it_installs_before_pip_starts(tmp_path):
+    listed = subprocess.run(
+        ["make", "--dry-run", "run", f"VENV={tmp_path / 'none'}"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert 0 < listed.index("2 to 10 minutes") < listed.index("pip install")

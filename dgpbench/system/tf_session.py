@@ -92,12 +92,14 @@ def releasing_graphs() -> Iterator[None]:
     try:
         yield
     finally:
-        for name in [name for name in _gradients() if name.startswith(CUSTOM) and name not in gradients]:
+        names = [name for name in _gradients() if name.startswith(CUSTOM) and name not in gradients]
+        keys = [key for key in _bijectors() if id(key) not in cached]
+        for name in names:
             del _gradients()[name]
-        for key in [key for key in _bijectors() if id(key) not in cached]:
+        for key in keys:
             key.cancel()  # else the death of its tensor would look for it in the table
             del _bijectors()[key]
-        if _gradients():
+        if names or keys:
             gc.collect()  # graphs are cycles, and the collector alone comes by too seldom for their size
 
 
