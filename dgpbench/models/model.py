@@ -111,13 +111,13 @@ class Model:
 
     def in_chunks(self, X: np.ndarray, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[Densities]:
         """The mixtures of successive rows of X [N, D], so that a million need no more memory than a few thousand."""
-        with tf_session.releasing_graphs():
+        with tf_session.releasing_graphs(collect=False):
             description, predictor = self.description, self.predictor
         kind = np.float32 if description.settings.precision == "float32" else np.float64
         rows_at_once = min(rows_at_once, max(1, NUMBERS_AT_ONCE // description.settings.num_samples))
         for start in range(0, len(X), rows_at_once):
             description.start()
-            with self._refusing(), tf_session.releasing_graphs():
+            with self._refusing(), tf_session.releasing_graphs(collect=False):
                 rows = description.scaler.inputs(X[start : start + rows_at_once]).astype(kind)
                 predictions = predictor.predict(rows, description.seed)
             with self._refusing():

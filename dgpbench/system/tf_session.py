@@ -81,12 +81,14 @@ def _without_collector() -> Iterator[None]:
 
 
 @contextmanager
-def releasing_graphs() -> Iterator[None]:
+def releasing_graphs(*, collect: bool = True) -> Iterator[None]:
     """Free the block's graphs when it ends, so that a long sweep in one process needs no more memory than a short one.
 
     Two tables of the libraries keep every graph for ever, some 17 MB a run: TensorFlow registers each custom gradient
     under a new name, and TensorFlow Probability's cache of bijectors holds tensors that hold each other. What was in
     them before the block stays: a model that is still in use may need it.
+
+    :param collect: search for garbage at once, which takes up to a second; else the collector finds it in its own time
     """
     gradients, cached = set(_gradients()), {id(key) for key in _bijectors()}
     try:
@@ -99,7 +101,7 @@ def releasing_graphs() -> Iterator[None]:
         for key in keys:
             key.cancel()  # else the death of its tensor would look for it in the table
             del _bijectors()[key]
-        if names or keys:
+        if collect and _gradients():
             gc.collect()  # graphs are cycles, and the collector alone comes by too seldom for their size
 
 
