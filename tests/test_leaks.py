@@ -1,9 +1,11 @@
 import gc
 import weakref
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from dgpbench import DeepGPRegressor
 from dgpbench.system import tf_session
 
 
@@ -33,3 +35,13 @@ def test_what_was_there_before_stays():
     with tf_session.releasing_graphs():
         pass
     assert graph() is not None
+
+
+def test_a_models_predictions_leave_nothing_behind():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    settings = {"method.num_inducing": 3, "training.max_iterations": 1, "prediction.num_samples": 2}
+    model = DeepGPRegressor("mf", budget="smoke", random_state=0, settings=settings).fit(X, X[:, 0])
+    before = len(tf_session._gradients()), len(tf_session._bijectors())
+    model.predict(X)
+    assert (len(tf_session._gradients()), len(tf_session._bijectors())) == before

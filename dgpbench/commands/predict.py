@@ -15,8 +15,10 @@ from dgpbench.datasets.encoding import said_of_unknown
 from dgpbench.datasets.table_files import OPENERS, parts
 from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.errors import Refused
+from dgpbench.methods.contract import OUTSIDE
 from dgpbench.models import directory, summaries
 from dgpbench.models.model import ROWS_AT_ONCE, Model
+from dgpbench.system import tf_session
 from dgpbench.system.files import ANOTHER_OUTPUT, replacing
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ def predict(options: Namespace) -> int:
     """Read, predict and write some thousands of rows at a time, so that a million fit in memory."""
     quantiles = summaries.probabilities(options.quantiles)
     model = directory.load(options.model, lambda text: say(f"dgpbench: {text}"))
+    if not model.description.family.startswith(OUTSIDE):  # a plug-in may use tf.keras
+        tf_session.start(model.description.num_threads, model.description.settings.precision, bare=True)
     path, unknown = Path(options.table), Counter[tuple[str, str]]()
     reading = _reading(model, options.overrides)
     parts = _predicted(model, path, reading, quantiles, options.id, unknown)

@@ -132,9 +132,8 @@ class SingleLayerPredictor:
     def __init__(self, model: Any, diagnostics: dict[str, Any]):
         self.model = model
         self.diagnostics = diagnostics
-        self._predict = tf.function(
-            model.predict_y, input_signature=[tf.TensorSpec([None, None], gpflow.default_float())]
-        )
+        signature = [tf.TensorSpec([None, None], gpflow.default_float())]
+        self._predict = tf.function(model.predict_y, input_signature=signature, autograph=False)
 
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
         """The predictive Gaussian at standardised inputs X [N, D]."""

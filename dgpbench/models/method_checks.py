@@ -17,7 +17,6 @@ from dgpbench.predictions.predictive import Quantiles
 from dgpbench.runs import fitting
 from dgpbench.runs.resolve import Run
 from dgpbench.seeds import seed_for
-from dgpbench.system import tf_session
 from dgpbench.training.log import TrainingLog
 
 SEEDS = Seeds(**{each.name: seed_for(each.name, check="method") for each in fields(Seeds)})
@@ -47,7 +46,7 @@ class Trial:
     """A method's fits to small tables, each made once."""
 
     def __init__(self, run: Run):
-        tf_session.start(run.limits.num_threads, run.precision)
+        fitting.prepare_libraries(run.method.name, run.limits.num_threads, run.precision)
         self.run = run
         self._fits: dict[tuple[int, int], fitting.Fit] = {}
 

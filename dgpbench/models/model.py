@@ -14,6 +14,7 @@ from dgpbench.errors import Refused
 from dgpbench.methods.contract import Predictor
 from dgpbench.predictions.warped import Densities
 from dgpbench.runs.description import Description
+from dgpbench.system import tf_session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,14 +111,17 @@ class Model:
 
     def in_chunks(self, X: np.ndarray, rows_at_once: int = ROWS_AT_ONCE) -> Iterator[Densities]:
         """The mixtures of successive rows of X [N, D], so that a million need no more memory than a few thousand."""
-        description, predictor = self.description, self.predictor
+        with tf_session.releasing_graphs(collect=False):
+            description, predictor = self.description, self.predictor
         kind = np.float32 if description.settings.precision == "float32" else np.float64
         rows_at_once = min(rows_at_once, max(1, NUMBERS_AT_ONCE // description.settings.num_samples))
         for start in range(0, len(X), rows_at_once):
             description.start()
-            with self._refusing():
+            with self._refusing(), tf_session.releasing_graphs(collect=False):
                 rows = description.scaler.inputs(X[start : start + rows_at_once]).astype(kind)
-                found = description.scaler.restore(predictor.predict(rows, description.seed))
+                predictions = predictor.predict(rows, description.seed)
+            with self._refusing():
+                found = description.scaler.restore(predictions)
             if not isinstance(found, Densities):
                 name, kind_of = description.settings.method.name, type(found).__name__.lower()
                 raise Refused(

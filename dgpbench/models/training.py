@@ -75,7 +75,7 @@ def fit(
     train = scaler.transform(X[rows], table.y[rows])
     run = with_fewer_inducing_points(run, train)
     check_sizes(run, len(train.X), train.X.shape[1], 0)
-    tf_session.start(run.limits.num_threads, run.precision)
+    fitting.prepare_libraries(run.method.name, run.limits.num_threads, run.precision)
     seeds = seeds_of(run, table)
     log = TrainingLog(run.training.max_seconds, checkpoints=checkpoints or Checkpoints())
     title = f"{run.card.name} on {table.name}"

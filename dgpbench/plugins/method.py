@@ -33,6 +33,8 @@ from dgpbench.training.settings import TrainingSettings
 
 TAKEN = (*FACTS, "kind", "num_layers", "budgets", "code")
 ENTRY_POINT = "entry point "
+# Packages that import no TensorFlow; whatever imports others may need it.
+LIGHT = frozenset({"numpy", "scipy", "pandas", "scikit-learn", "ngboost", "xgboost", "lightgbm"})
 PREDICTIVES = (GaussianMixture, Quantiles, Samples)
 _sources: dict[str, "Source"] = {}
 _packages: dict[str, Mapping[str, str]] = {}
@@ -158,6 +160,14 @@ def packages_of(name: str) -> list[str]:
     """The packages that the code of a method from outside imports; none for one of this package."""
     source = _sources.get(name)
     return [] if source is None or source.file is None else imported_packages(source.file)
+
+
+def needs_tensorflow(name: str) -> bool:
+    """Whether a method may use TensorFlow: ours do, and plug-ins whose import statements do not exclude it."""
+    source = _sources.get(name)
+    return (
+        source is None or source.file is None or source.file.suffix != ".py" or not LIGHT.issuperset(packages_of(name))
+    )
 
 
 def is_loaded(name: str) -> bool:

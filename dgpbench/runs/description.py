@@ -12,8 +12,9 @@ from dgpbench.datasets.scaling import Standardiser
 from dgpbench.datasets.table_settings import TableSettings
 from dgpbench.methods.contract import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class
 from dgpbench.methods.settings import ROWS, Sizes
+from dgpbench.runs import fitting
 from dgpbench.runs.resolve import Limits, PredictionSettings, Run
-from dgpbench.system import provenance, tf_session
+from dgpbench.system import provenance
 from dgpbench.system.memory import available
 from dgpbench.training.settings import OPTIMISERS
 
@@ -44,7 +45,7 @@ class Description:
     scaler: Standardiser
 
     def predictor(self, arrays: Mapping[str, np.ndarray]) -> Predictor:
-        """The predictor with these arrays, as ``Predictor.parameters`` gave them; starts TensorFlow.
+        """The predictor with these arrays, as ``Predictor.parameters`` gave them.
 
         Its normals are the same for every row: what it says of a row depends on no other.
         """
@@ -52,8 +53,8 @@ class Description:
         return restore_function(self.family)(replace(self.settings, common_normals=True), arrays)
 
     def start(self) -> None:
-        """Start TensorFlow with the model's threads and precision, which other models in the process may not share."""
-        tf_session.start(self.num_threads, self.settings.precision)
+        """Set the model's threads and precision, which other models in the process may not share."""
+        fitting.prepare_libraries(self.settings.method.name, self.num_threads, self.settings.precision)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -1,12 +1,15 @@
 """A run's fit: what the method is told, and another attempt with more jitter where it diverges."""
 
+import sys
 from dataclasses import dataclass, replace
 
 from dgpbench.datasets.scaling import Regression
 from dgpbench.errors import Diverged
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds, fit_function
+from dgpbench.plugins.method import needs_tensorflow
 from dgpbench.runs import start
 from dgpbench.runs.resolve import Run
+from dgpbench.system import tf_session
 from dgpbench.training.log import TrainingLog
 
 MAX_RETRIES = 2  # of a fit that diverges, each with more jitter than the one before
@@ -24,6 +27,15 @@ class Fit:
     predictor: Predictor
     settings: FitSettings
     start: dict[str, str] | None = None
+
+
+def prepare_libraries(method: str, num_threads: int, precision: str) -> None:
+    """Limit the threads of numerical libraries, and start TensorFlow if a method may need it."""
+    tf_session.limit_threads(num_threads)
+    if "tensorflow" in sys.modules or needs_tensorflow(method):
+        tf_session.start(num_threads, precision)
+    else:
+        import sklearn.base  # noqa: F401  # the plug-in's import would count as training
 
 
 def fit(run: Run, train: Regression, seeds: Seeds, log: TrainingLog) -> Fit:

@@ -57,13 +57,13 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
 
 
 def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
-    """Fit, predict and score; TensorFlow begins and ends here.
+    """Fit, predict and score.
 
     :raises Diverged: where the fit, or its predictions, are not finite
     """
     from dgpbench.predictions import metrics, points
 
-    tf_session.start(run.limits.num_threads, run.precision)
+    fitting.prepare_libraries(run.method.name, run.limits.num_threads, run.precision)
     seeds, test = seeds_of(run, problem.table), fitting.as_precision(problem.test, run.precision)
     with progress(
         f"{run.card.name} on {problem.table.name}", objective=run.card.objective, shown=run.limits.progress

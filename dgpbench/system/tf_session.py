@@ -10,16 +10,29 @@ from contextlib import contextmanager
 CUSTOM = "CustomGradient-"
 
 
-def start(num_threads: int, precision: str) -> None:
-    """Import TensorFlow and GPflow; the thread count counts only in the process's first run.
-
-    :param precision: ``float64``, ``float32`` or ``mixed``, of which GPflow's default float for what follows is made
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+def limit_threads(num_threads: int) -> None:
+    """Limit the threads of the libraries that read the environment when they are loaded."""
     if "tensorflow" not in sys.modules:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, str(num_threads))
-    with _silent_stderr():
+
+
+def start(num_threads: int, precision: str, *, bare: bool = False) -> None:
+    """Import TensorFlow and GPflow; the thread count counts only in the process's first run.
+
+    :param precision: ``float64``, ``float32`` or ``mixed``, which determines GPflow's default float
+    :param bare: import neither Keras 3 nor GPflow's shape checks, which take a third of the time, and exempt what was
+        imported from garbage collection; for processes that run no other code, since ``tf.keras`` is then Keras 2
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    limit_threads(num_threads)
+    if bare := bare and "tensorflow" not in sys.modules:
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    with _silent_stderr(), _without_collector():
+        if bare:
+            from check_shapes import set_enable_check_shapes
+
+            set_enable_check_shapes(False)
         import gpflow
         import tensorflow as tf
 
@@ -31,6 +44,8 @@ def start(num_threads: int, precision: str) -> None:
         tf.constant(0.0)  # the devices speak up at their first use
         tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
     gpflow.config.set_default_float(tf.float32 if precision == "float32" else tf.float64)
+    if bare:
+        gc.freeze()
 
 
 @contextmanager
@@ -54,23 +69,39 @@ def _silent_stderr() -> Iterator[None]:
 
 
 @contextmanager
-def releasing_graphs() -> Iterator[None]:
+def _without_collector() -> Iterator[None]:
+    """Pause the garbage collector, which would search the many objects of an import several times."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def releasing_graphs(*, collect: bool = True) -> Iterator[None]:
     """Free the block's graphs when it ends, so that a long sweep in one process needs no more memory than a short one.
 
     Two tables of the libraries keep every graph for ever, some 17 MB a run: TensorFlow registers each custom gradient
     under a new name, and TensorFlow Probability's cache of bijectors holds tensors that hold each other. What was in
     them before the block stays: a model that is still in use may need it.
+
+    :param collect: search for garbage at once, which takes up to a second; else the collector finds it in its own time
     """
     gradients, cached = set(_gradients()), {id(key) for key in _bijectors()}
     try:
         yield
     finally:
-        for name in [name for name in _gradients() if name.startswith(CUSTOM) and name not in gradients]:
+        names = [name for name in _gradients() if name.startswith(CUSTOM) and name not in gradients]
+        keys = [key for key in _bijectors() if id(key) not in cached]
+        for name in names:
             del _gradients()[name]
-        for key in [key for key in _bijectors() if id(key) not in cached]:
+        for key in keys:
             key.cancel()  # else the death of its tensor would look for it in the table
             del _bijectors()[key]
-        if _gradients():
+        if collect and _gradients():
             gc.collect()  # graphs are cycles, and the collector alone comes by too seldom for their size
 
 
