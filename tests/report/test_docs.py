@@ -12,6 +12,7 @@ from toys import spread_over, toy_points, toy_trace, write_toy
 
 from dgpbench.report.docs.results import item_names
 from dgpbench.report.figures import style
+from dgpbench.runs.rescoring import Rescored
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = (
