@@ -80,13 +80,13 @@ def min_deviation(task: TaskSettings, spec: Mapping[str, Any]) -> float:
     return PAPERS_MIN_DEVIATION if task.name == "extrapolation" and spec["kind"] != "csv" else 0.0
 
 
-def is_evaluation_split(config: Mapping[str, Any], split: int) -> bool:
+def is_evaluation_split(identity: Mapping[str, Any], dataset: Mapping[str, Any]) -> bool:
     """False for the splits on which the settings of ``protocol=lindinger2020`` at ``budget=laptop`` were chosen.
 
     These are the random splits from 10 of the shipped data sets; a mean that includes them flatters the methods.
     """
-    random = config["task"]["name"] in ("interpolation", "extrapolation") and config["dataset"].get("kind") != "csv"
-    return not (random and config["protocol"].startswith("lindinger2020") and split >= FIRST_CHOICE)
+    random = identity["task"] in ("interpolation", "extrapolation") and dataset.get("kind") != "csv"
+    return not (random and identity["protocol"].startswith("lindinger2020") and identity["split"] >= FIRST_CHOICE)
 
 
 Rows = tuple[np.ndarray, np.ndarray]

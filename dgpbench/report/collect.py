@@ -80,7 +80,7 @@ def _row(found: Found) -> dict[str, Any]:
     who = record["identity"]
     named = {key: who[key] for key in (*IDENTITY, "overrides")}
     plain = {key: record.get(key) for key in PLAIN} | {key: (record.get("data") or {}).get(key) for key in ROWS}
-    evaluates = {"is_evaluation_split": is_evaluation_split(record["config"], who["split"])}
+    evaluates = {"is_evaluation_split": is_evaluation_split(who, record["config"].get("dataset", {}))}
     seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
     where = {"path": found.line.source, "key": found.key, "compact": found.compact, "against": found.against}
     # no score takes the place of what names the run

@@ -50,7 +50,8 @@ def axes():
 
 def record_of() -> dict:
     empty = dict.fromkeys(("reason", "traceback", "git"))
-    mappings = {key: {} for key in ("seconds", "config", "data", "versions", "host")}
+    sections = {"method": {"name": "star"}, "prediction": {}, "training": {}}
+    mappings = {"config": sections, "seconds": {"total": 1.0}} | {key: {} for key in ("data", "versions", "host")}
     rest = {"status": "done", "iterations": 30, "config_hash": "", "started": "", "finished": "", "notes": []}
     return empty | mappings | rest | {"identity": WHO, "scores": {"tll": -2.4, "rmse": 2.9}}
 

@@ -100,8 +100,9 @@ def write_toy(
     if scores is None and points is not None:
         scores = metrics.scores(rows_from(points))
     given = usual if scores is None else scores
-    if "nlpp" in given:
+    if "nlpp" in given:  # nlpp = -tll, whatever the test has of the two
         given = {"tll": -given["nlpp"], **given}
+        given = {**given, "nlpp": -given["tll"]}
     made = toy_record(who, given, status=status, **(record or {}))
     if points is not None:
         made["data"] = made["data"] | {"n_test": len(points)}
