@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from one_record import CONFIG, DATA
 from scipy.stats import binom
 
 from dgpbench.errors import Refused
@@ -50,8 +51,7 @@ def axes():
 
 def record_of() -> dict:
     empty = dict.fromkeys(("reason", "traceback", "git"))
-    sections = {"method": {"name": "star"}, "prediction": {}, "training": {}}
-    mappings = {"config": sections, "seconds": {"total": 1.0}} | {key: {} for key in ("data", "versions", "host")}
+    mappings = {"config": CONFIG, "data": DATA, "seconds": {"total": 1.0}, "versions": {}, "host": {}}
     rest = {"status": "done", "iterations": 30, "config_hash": "", "started": "", "finished": "", "notes": []}
     return empty | mappings | rest | {"identity": WHO, "scores": {"tll": -2.4, "rmse": 2.9}}
 
