@@ -16,7 +16,7 @@ $(BIN)/python:
 
 # Python 3.13 has NumPy 2 alone, which GPflow's metadata refuses and its code takes: there, a lock of everything.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-install = @echo 'installing TensorFlow, GPflow and the rest into $(VENV): 2 to 10 minutes'; \
+install = @echo 'installing TensorFlow, GPflow and the rest into $(VENV): this takes minutes'; \
 	if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 13))'; \
 	then $(PIP) --no-deps --require-hashes --requirement constraints-3.13.txt && $(PIP) --no-deps --editable .; \
 	else $(PIP) --constraint constraints.txt --editable '$(1)'; fi
