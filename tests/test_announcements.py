@@ -1,11 +1,12 @@
 """What a run says before it starts and by its first iterations, and what ``validate`` says in its place."""
 
-import json
 import re
+from functools import partial
 
 import door
 import numpy as np
 import pytest
+from one_record import forge
 
 from dgpbench.system import progress
 from dgpbench.training.log import TraceRow
@@ -172,15 +173,17 @@ def test_without_records_a_time_is_the_least_that_the_products_take(monkeypatch,
     )
 
 
+def _finished_by_hand(record, seconds):
+    record["seconds"]["total"], record["reason"] = seconds, "done-by-hand"
+
+
 def test_finished_runs_that_differ_in_split_or_seed_alone_say_how_long(monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     given = ("method=sgp", "dataset=diabetes", "progress=false", "plot=false", f"results_dir={tmp_path}")
     for more, seconds in (("split=1", 100.0), ("seed=1", 300.0), ("split=2", 700.0), ("method.jitter=1e-5", 9000.0)):
         assert door.command("run", *given, more) == 0
         (left,) = [path for path in tmp_path.rglob("record.json") if "done-by-hand" not in path.read_text()]
-        record = json.loads(left.read_text())
-        record["seconds"]["total"], record["reason"] = seconds, "done-by-hand"
-        left.write_text(json.dumps(record))
+        forge(left, partial(_finished_by_hand, seconds=seconds))
     assert validated(capsys, *given)[-1] == "  about 5 min, as 3 finished runs took that differ in split or seed alone"
     alone = validated(capsys, *given, "method.jitter=1e-5", "split=1")[-1]
     assert alone == "  about 2 h 30 min, as 1 finished run took that differs in split or seed alone"
@@ -192,7 +195,7 @@ def test_validate_knows_of_a_run_that_is_done_and_of_one_in_the_way(monkeypatch,
     given = ("method=mf", "dataset=diabetes", f"results_dir={tmp_path}")
     assert validated(capsys, *given)[-1] == f"{run.directory} is done already, so nothing was run"
     path = run.directory / "record.json"
-    path.write_text(path.read_text().replace(run.record["config_hash"], "0" * len(run.record["config_hash"])))
+    forge(path, lambda record: record.update(config_hash="0" * 64))
     refusals = []
     for command in ("validate", "run"):
         assert door.command(command, *given) == 2

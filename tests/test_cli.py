@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from one_record import forge
 
 from dgpbench.cli import main
 from dgpbench.config import groups
@@ -192,9 +193,7 @@ def test_a_record_made_with_other_settings_is_neither_reused_nor_overwritten(tmp
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", *SMOKE]) == 0
     path = next(tmp_path.rglob(store.RECORD))
-    record = json.loads(path.read_text())
-    record["config_hash"] = "0" * 64
-    path.write_text(json.dumps(record))
+    forge(path, lambda record: record.update(config_hash="0" * 64))
     capsys.readouterr()
     assert main(["run", "method=mf", *SMOKE]) == 2
     assert "other settings" in sentence(capsys)

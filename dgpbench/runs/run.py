@@ -46,6 +46,8 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
         with store.lock(run.directory, say=say):
             if (skipped := skipped_outcome(run)) is not None:
                 return skipped
+            if (damage := store.damage(run.directory)) is not None:
+                say(f"{damage}; the run starts again, and its record replaces this one")
             problem = prepare(run, table)
             say(summary.of_start(run, len(problem.train.X)))
             at_most = may_end_early(run.training.for_rows(len(problem.train.X)))

@@ -205,6 +205,17 @@ def read_if_present(directory: str | os.PathLike) -> Record | None:
         return None
 
 
+def damage(directory: str | os.PathLike) -> str | None:
+    """What is wrong with a record that cannot be read; None where there is none, or a whole one."""
+    try:
+        read_record(Path(directory, RECORD))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as problem:
+        return str(problem)
+    return None
+
+
 def refuse_file(results_dir: str | os.PathLike) -> None:
     """
     :raises Refused: where a results folder is a file; one that is not there has no records yet

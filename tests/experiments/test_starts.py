@@ -8,6 +8,7 @@ from pathlib import Path
 
 import door
 import pytest
+from one_record import forge
 
 from dgpbench.errors import Diverged, Refused
 from dgpbench.experiments import engine, items, plan, slurm
@@ -155,7 +156,7 @@ def test_what_starts_from_a_record_made_with_other_settings_is_not_run(failing, 
     given = (ITEM, "dataset=boston", "split=0", "budget=smoke", f"results_dir={tmp_path}", "progress=false")
     assert door.command("reproduce", *given, "method=mf") == 0
     (path,) = tmp_path.rglob("record.json")
-    path.write_text(path.read_text().replace('"config_hash": "', '"config_hash": "other'))
+    forge(path, lambda record: record.update(config_hash="other"))
     capsys.readouterr()
     assert door.command("reproduce", *given) == 2
     assert "which was made with other settings" in capsys.readouterr().err

@@ -31,4 +31,5 @@ def inducing(method):
 
 
 def test_every_family_is_among_the_cases():
-    assert {resolve_overrides([f"method={name}"]).card.family for name in groups.names("method")} == set(FAMILIES)
+    families = {resolve_overrides([f"method={name}"]).card.family for name in groups.names("method")}
+    assert {family for family in families if not family.startswith("plug-in ")} == set(FAMILIES)

@@ -464,10 +464,8 @@ def test_the_report_keeps_runs_of_other_code_apart(tmp_path):
     record = run(tmp_path, "in_two_codes", f"--plugin={path}").directory / "record.json"
     other = record.parents[1] / "split1-seed0" / "record.json"
     other.parent.mkdir()
-    text = record.read_text()
-    other.write_text(
-        text.replace('"split": 0', '"split": 1').replace(json.loads(text)["config"]["method"]["code"], "0" * 16)
-    )
+    other.write_bytes(record.read_bytes())
+    forge(other, lambda each: (each["identity"].update(split=1), each["config"]["method"].update(code="0" * 16)))
     frame = with_groups(collect(tmp_path / "results"))
     assert list(frame["group"]) == ["g1", "g2"]
     assert all(frame["settings"].str.fullmatch("values [0-9a-f]{8}"))
