@@ -4,6 +4,22 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("MPLBACKEND", "Agg")
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "gp")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def plug_ins_of_one_file_alone():
+    """Forget the methods that a file of tests has added: other files run in the same process, in any order."""
+    from dgpbench.config import groups
+    from dgpbench.methods import contract
+    from dgpbench.plugins import method
+
+    kept = [(each, dict(each)) for each in (groups._added, contract._outside, method._sources, method._packages)]
+    yield
+    for registry, before in kept:
+        registry.clear()
+        registry.update(before)

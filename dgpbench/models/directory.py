@@ -176,13 +176,13 @@ def _arrays(directory: Path, stored: Mapping[str, Any] | None, description: Desc
 
 
 def _shape(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, tuple[int, ...]]:
-    """The name of an array and the shape in its header, whose numbers are all there: ``save`` compresses nothing."""
+    """The name of an array and the shape in its header; as many numbers follow."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, _, kind = read(file)
-        if kind.hasobject or member.compress_size != member.file_size:
-            raise ValueError(f"{member.filename} is compressed, or holds Python objects")
+        if kind.hasobject:
+            raise ValueError(f"{member.filename} holds Python objects")
         if file.tell() + math.prod(shape) * kind.itemsize != member.file_size:
             raise ValueError(
                 f"{member.filename} is {member.file_size:,} bytes long, and its header says {kind} {shape}"

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import socket
+import sys
 import time
 from collections.abc import Iterator
 
@@ -95,7 +96,8 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("number", range(len(MALFORMED)))
-def test_a_malformed_answer_is_passed_over_for_the_next_source(number, httpserver: HTTPServer, cache):
+def test_a_malformed_answer_is_passed_over_for_the_next_source(number, httpserver: HTTPServer, cache, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)  # the bar reads the length, too
     httpserver.expect_request("/bad.csv").respond_with_handler(lambda request: MALFORMED[number])
     httpserver.expect_request("/good.csv").respond_with_data(TABLE)
     assert load(spec(httpserver.url_for("/bad.csv"), httpserver.url_for("/good.csv"))).num_rows == 3
