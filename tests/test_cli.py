@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import door
 import pytest
 from one_record import forge
 
@@ -198,6 +199,20 @@ def test_a_record_made_with_other_settings_is_neither_reused_nor_overwritten(tmp
     assert main(["run", "method=mf", *SMOKE]) == 2
     assert "other settings" in sentence(capsys)
     assert json.loads(path.read_text())["config_hash"] == "0" * 64
+
+
+def test_a_record_that_was_changed_is_replaced_and_the_user_is_told(tmp_path, monkeypatch, capsys):
+    door.without_training(monkeypatch)
+    run = door.run(tmp_path, "method=mf", "dataset=diabetes")
+    path = run.directory / store.RECORD
+    whole = store.read_record(path)
+    path.write_text(path.read_text().replace('"rmse": ', '"rmse": 1'))
+    capsys.readouterr()
+    assert door.command("run", "method=mf", "dataset=diabetes", f"results_dir={tmp_path}", *door.QUIET) == 0
+    said = capsys.readouterr().err
+    assert f"{path} was changed after it was written" in said
+    assert "the run starts again" in said
+    assert store.read_record(path)["scores"] == whole["scores"]
 
 
 def test_the_test_rows_reach_no_fitted_value(tmp_path, monkeypatch):

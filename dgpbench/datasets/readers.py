@@ -5,9 +5,12 @@ unpickles. A file that is not what it should be raises whatever its parser raise
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import numpy as np
+
+from dgpbench.datasets.table_files import separator_of
 
 
 def whitespace(file: BinaryIO) -> np.ndarray:
@@ -57,6 +60,7 @@ def arff(file: BinaryIO) -> np.ndarray:
     return np.array(records.tolist(), dtype=np.float64)
 
 
+ENGINES = {b"PK\x03\x04": "openpyxl", b"\xd0\xcf\x11\xe0": "xlrd"}  # by the first bytes of a workbook
 READERS: dict[str, Callable[..., np.ndarray]] = {
     "whitespace": whitespace,
     "statlib": statlib,
@@ -67,6 +71,23 @@ READERS: dict[str, Callable[..., np.ndarray]] = {
 
 
 def read(file: BinaryIO, reader: Mapping[str, Any]) -> np.ndarray:
-    """Read with the reader that ``format`` names and the options beside it."""
+    """Read with the reader that ``format`` names and the options beside it, or as a copy that a spreadsheet saved."""
     options = dict(reader)
-    return READERS[options.pop("format")](file, **options)
+    published = READERS[options.pop("format")]
+    try:
+        return published(file, **options)
+    except Exception:  # each parser has its own
+        file.seek(0)
+        with suppress(Exception):
+            return saved_again(file)
+        raise
+
+
+def saved_again(file: BinaryIO) -> np.ndarray:
+    """A workbook, or text with any separator, with a header or without."""
+    first = file.readline()
+    file.seek(0)
+    if first[:4] in ENGINES:
+        return excel(file, engine=ENGINES[first[:4]])
+    header = first.decode("utf-8-sig")
+    return csv(file, separator_of(header), header=any(map(str.isalpha, header)))

@@ -4,6 +4,7 @@ A method sees standardised training rows only; metrics see columns of prediction
 """
 
 import time
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -47,7 +48,8 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
             if (skipped := skipped_outcome(run)) is not None:
                 return skipped
             if (damage := store.damage(run.directory)) is not None:
-                say(f"{damage}; the run starts again, and its record replaces this one")
+                again = "the run starts again, and its record replaces this one"
+                print(f"dgpbench: {damage}; {again}", file=sys.stderr, flush=True)
             problem = prepare(run, table)
             say(summary.of_start(run, len(problem.train.X)))
             at_most = may_end_early(run.training.for_rows(len(problem.train.X)))

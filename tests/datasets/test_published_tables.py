@@ -6,9 +6,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from dgpbench.datasets.registry import load, specs
+from dgpbench.datasets import readers
+from dgpbench.datasets.archives import opened
+from dgpbench.datasets.manage import import_path
+from dgpbench.datasets.registry import load, loader, specs
 from dgpbench.datasets.tasks import TaskSettings, classic_permutations, make_split
 from dgpbench.errors import Refused
 
@@ -104,3 +108,23 @@ def test_flights_is_made_from_the_packages_files() -> None:
 def test_flights_names_its_extra_where_the_package_is_missing() -> None:
     with pytest.raises(Refused, match=r"pip install '\.\[flights\]'"):
         load({**specs()["flights"], "package": "no_such_package"})
+
+
+@pytest.mark.parametrize("ending", [",.csv", ";.csv", "\t.txt", ".xlsx"])
+@pytest.mark.parametrize("name", ["wine_red", "energy", "yacht"])
+def test_a_copy_that_a_spreadsheet_saved_is_imported_with_equal_bits(name, ending, mirror, tmp_path, monkeypatch):
+    """Text with semicolons, a workbook and numbers between blanks, each saved in another form."""
+    monkeypatch.setenv("DGPBENCH_MIRROR", str(mirror))
+    spec = specs()[name]
+    published = load(spec)
+    (part,) = loader(spec).parts(spec)
+    source = next(source for source in part.sources if (mirror / source.place).exists())
+    with opened(mirror / source.place, source.member) as file:
+        frame = pd.DataFrame(readers.read(file, source.reader), columns=spec["columns"])
+    copy = tmp_path / f"copy{ending[-4:]}".replace("copyxlsx", "copy.xlsx")
+    frame.to_excel(copy, index=False) if ending == ".xlsx" else frame.to_csv(copy, index=False, sep=ending[0])
+    monkeypatch.delenv("DGPBENCH_MIRROR")
+    monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
+    rows = import_path(copy)
+    assert [(row.name, row.status) for row in rows] == [(name, "imported")]
+    assert load(spec).digest_xy_ordered == published.digest_xy_ordered

@@ -64,6 +64,24 @@ def test_a_saved_model_says_what_its_columns_became_and_takes_frames_alone(folde
         model.predict(np.zeros((3, 2)))
 
 
+def test_columns_that_are_not_needed_are_ignored_on_every_path(ran, folder, tmp_path):
+    """Words, mixed kinds and a price that is no number, before and between those that are needed."""
+    rows = pd.read_csv(folder / "test.csv", sep=";", decimal=",")
+    mixed = np.resize(np.array([1, "a", None], dtype=object), len(rows))
+    more = rows.assign(price="unknown", note="a, b", mixed=mixed)[["note", "price", "size", "mixed", "colour"]]
+    more.to_csv(folder / "more.csv", index=False, sep=";", decimal=",")
+    arguments = (str(folder / "more.csv"), "--output", str(tmp_path / "out.csv"))
+    assert door.command("predict", str(ran.directory), *arguments) == 0
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["mean"], ran.points["mean"], rtol=1e-9)
+    np.testing.assert_array_equal(
+        load(ran.directory).predict(more), load(ran.directory).predict(rows[["size", "colour"]])
+    )
+    train = table(40, 0, ["red", "blue"])
+    settings = {"dataset.categorical": "auto", "dataset.missing": "impute"}
+    fitted = DeepGPRegressor("gpr", budget="smoke", settings=settings).fit(train.drop(columns="price"), train["price"])
+    np.testing.assert_array_equal(fitted.predict(more), fitted.predict(rows[["size", "colour"]]))
+
+
 def test_the_estimator_takes_texts_gaps_and_dates_where_its_settings_say_so(tmp_path):
     frame = table(40, 0, ["red", "blue"]).assign(sold=[f"2024-03-{1 + i % 28:02}" for i in range(40)])
     settings = {"dataset.categorical": "auto", "dataset.missing": "impute", "dataset.dates": ["sold"]}
