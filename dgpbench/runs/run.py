@@ -3,8 +3,8 @@
 A method sees standardised training rows only; metrics see columns of predictions and targets, never a model.
 """
 
-import time
 import sys
+import time
 from collections.abc import Callable
 
 import numpy as np
