@@ -162,15 +162,14 @@ def test_validate_says_the_sizes_of_the_data_and_what_run_would_say(monkeypatch,
     assert start in capsys.readouterr().err.splitlines()
 
 
-def test_without_records_a_time_is_the_least_that_the_products_take(monkeypatch, tmp_path, capsys):
+def test_without_records_a_time_is_a_range_by_the_counted_products(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("dgpbench.benchmarks.forecast.numpy_rate", lambda precision: 40.0)
     given = ("method=mf", "dataset=protein", "training.max_iterations=2000", f"results_dir={tmp_path}")
     # mf at M = 128, L = 3, tau = 5, B = 512, R = 5: 1.5666 GFLOP a step by hand (tests/benchmarks/test_floors.py)
     assert pytest.approx(78.3, abs=0.05) == 2000 * 1.566572544 / 40.0
-    assert (
-        "  all of them: at least 78 s on one thread, counting matrix products alone (1.6 GFLOP each, 40 GFLOP/s here)"
-        in (validated(capsys, *given)[-1])
-    )
+    seconds, _, counted = validated(capsys, *given)[-1].partition(", by ")
+    assert seconds == "  between 39 s and 8 min on one thread"
+    assert counted.startswith("its matrix products (1.6 GFLOP an iteration, 40 GFLOP/s here)")
 
 
 def _finished_by_hand(record, seconds):
@@ -214,17 +213,6 @@ def test_a_sweep_says_each_kind_of_run_once(tmp_path, capsys):
     said = validated(capsys, *given)
     assert said[0] == "valid: `dgpbench run` takes it; 10 runs, all checked"
     assert len(said) == 2 + 2 * 2  # the table once, then each method's start and time
-
-
-def test_the_factors_between_products_and_time_are_those_that_were_measured():
-    from pathlib import Path
-
-    import pandas as pd
-
-    from dgpbench.benchmarks.forecast import TIMES_THE_FLOOR
-
-    measured = pd.read_csv(Path(__file__).parents[1] / "results" / "bench" / "steps.csv")["cpu_floor_ratio"]
-    assert (round(measured.min(), 1), round(measured.max(), 1)) == TIMES_THE_FLOOR
 
 
 def test_a_setting_can_be_another_settings_value():

@@ -5,7 +5,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
-from dgpbench.benchmarks.forecast import TIMES_THE_FLOOR, least_seconds
+from dgpbench.benchmarks.forecast import between, least_seconds
 from dgpbench.commands.validate import declared
 from dgpbench.experiments.items import load
 from dgpbench.experiments.plan import (
@@ -72,9 +72,7 @@ class _Left:
         known = f"about {in_words(self.seconds)}"
         if not self.others:
             return known
-        low, high = TIMES_THE_FLOOR
-        least = f"at least {in_words(self.least)}, counting matrix products alone"
-        products = f"{least}; at the published sizes {low} to {high} times that"
+        products = f"{between(self.least)}, by matrix products"
         if self.like:
             products = f"of methods without a run yet {products}"
         parts = {
