@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from dgpbench.config import groups
 from dgpbench.errors import Refused
 from dgpbench.experiments.items import Item
 from dgpbench.predictions import metrics
@@ -119,3 +120,33 @@ def _improvement_grid(metric: str, found: Compared) -> Grid:
     )
     columns = ("method a", "method b", "probability", "95 % from", "to")
     return Grid(f"Probability of improvement, {metric}", columns, tuple(rows), (note,))
+
+
+def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
+    """Methods on each table of a user's own, ranked by their mean log-likelihood, and compared with the first."""
+    ours = frame["dataset"].isin(groups.names("dataset"))
+    own = frame[~ours & (frame["status"] == "done") & frame["is_evaluation_split"]]
+    columns = ("rank", "method", "tll", "less the first's", "p", "p, Holm")
+    grids = []
+    for (task, dataset, protocol, budget), rows in own.groupby(["task", "dataset", "protocol", "budget"]):
+        called = [f"{method} {f'L{L}' if L != '' else ''} {changed}".strip() for method, L, changed in
+                  zip(rows["method"], rows["L"], rows["settings"], strict=True)]  # fmt: skip
+        losses = rows.assign(called=called, loss=-rows["tll"]).pivot_table("loss", ["dataset", "split"], "called")
+        whole = losses.dropna(axis=1)
+        if len(whole) < 2 or whole.shape[1] < 2:
+            continue
+        means = whole.mean().sort_values(kind="stable")
+        share = (rows["n_test"] / rows["n_train"]).groupby(rows["dataset"]).mean()
+        table = statistics.against_reference(whole, means.index[0], share, LEVEL).set_index("method")
+        lines = [(number(1, 0), name(means.index[0]), number(-means.iloc[0]), name(""), name(""), name(""))]
+        for rank, (method, loss) in enumerate(means.iloc[1:].items(), 2):
+            row = table.loc[method]
+            difference, p_values = number(-row.median_difference), map(_p_value, (row.p_value, row.p_holm))
+            lines.append((number(rank, 0), name(method), number(-loss), difference, *p_values))
+        note = (
+            f"Over {len(whole)} splits that each of these methods has; p by the corrected resampled t-test of paired "
+            f"splits (Nadeau and Bengio 2003), with Holm's correction over {len(table)} methods. The first was chosen "
+            "by these scores, which favours it."
+        )
+        grids.append(Grid(f"{dataset}, ranked: {task}, {protocol}, {budget}", columns, tuple(lines), (note,)))
+    return grids

@@ -27,7 +27,7 @@ from dgpbench.errors import Refused
 from dgpbench.experiments.items import Item, load
 from dgpbench.plugins.loading import load as load_plugin
 from dgpbench.plugins.loading import loaded
-from dgpbench.report import cells, sections
+from dgpbench.report import cells, comparisons, sections
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import render
 from dgpbench.report.figures.style import house_style
@@ -73,7 +73,7 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path, workers: int) -> s
         .get_template("report.html.j2")
         .render(
             items=items,
-            overview=sections.dataset_grids(frame),
+            overview=[*comparisons.own_table_grids(frame), *sections.dataset_grids(frame)],
             runs=rows,
             statuses=frame["status"].value_counts().to_dict(),
             problems=problems,

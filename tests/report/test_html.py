@@ -8,7 +8,8 @@ import subprocess
 import numpy as np
 import pytest
 from pages import tables_in
-from toys import toy_points, toy_trace, write_toy
+from scipy import stats
+from toys import DATA, toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
 from dgpbench.errors import Refused
@@ -209,3 +210,19 @@ def test_a_click_on_a_number_shows_its_runs_alone_in_a_browser(in_browser):
     assert len(shown) == 10
     assert all("<td>sgp</td>" in row for row in shown)
     assert not re.search(r'<p [^>]*id="filter"[^>]*\bhidden', page)
+
+
+def test_methods_on_a_users_own_table_are_ranked_and_tested(toy, results, tmp_path):
+    """Paired differences 0.1, 0.2, 0.3, 0.6 over four splits; one method lacks a split."""
+    for split, difference in enumerate((0.1, 0.2, 0.3, 0.6)):
+        scores = {"star": -2.0 + split, "mf": -2.0 + split - difference, "gpr": -3.0 - split}
+        for method, tll in scores.items():
+            if (method, split) != ("gpr", 3):
+                toy({"tll": tll, "nlpp": -tll}, dataset="houses-74b5fd96", method=method, num_layers=3, split=split)
+    seen = tables_in(write_report(results, tmp_path / "own.html").read_text())
+    (caption,) = [each for each in seen if each.startswith("houses-74b5fd96, ranked")]
+    _, first, second = seen[caption]
+    assert (first[:2], second[:2]) == (["1", "star L3"], ["2", "mf L3"])
+    share = DATA["n_test"] / DATA["n_train"]
+    t = 0.3 / np.sqrt((1 / 4 + share) * np.var([0.1, 0.2, 0.3, 0.6], ddof=1))
+    assert [float(cell) for cell in second[3:5]] == pytest.approx([-0.3, 2 * stats.t.sf(t, 3)], abs=5e-4)
