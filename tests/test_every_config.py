@@ -102,6 +102,14 @@ def test_a_budget_keeps_the_rows_that_a_protocol_has_for_a_method():
         assert laptop.training.batch_size == published.training.batch_size
 
 
+def test_the_thesis_trains_three_tables_for_500_epochs_and_others_for_2000():
+    """Hernandez-Munoz (2018), Sec. 5.1."""
+    for name in groups.names("dataset"):
+        if name in ("boston", "concrete", "energy", "kin8nm", "wine_red", "yacht", "naval", "power", "protein"):
+            run = resolve_overrides(["protocol=hernandez2018", "method=aep", "method.num_layers=2", f"dataset={name}"])
+            assert run.training.epochs == (500 if name in ("naval", "power", "protein") else 2000)
+
+
 def test_the_command_line_wins_over_budget_protocol_and_method():
     run = resolve_overrides(["budget=smoke", "training.max_iterations=7", "method.num_inducing=9"])
     assert (run.training.max_iterations, run.method.num_inducing) == (7, 9)

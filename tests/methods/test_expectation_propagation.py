@@ -113,6 +113,18 @@ def test_aeps_energy_as_training_sees_it_has_the_cavity_and_the_power_in_it(aep)
     np.testing.assert_allclose(fitted.trace[1].elbo, energy(layers, log_Z, power), rtol=0, atol=1e-7)
 
 
+def test_aeps_energy_counts_the_rows_that_are_not_held_out():
+    """Two of twelve rows are held out, so that the cavity and the sum are of ten."""
+    X, y = rows(N + 2)
+    kept = np.sort(np.random.default_rng(door.SEEDS.holdout).permutation(N + 2)[2:])
+    stopping = ("training.early_stopping=true", "training.holdout_fraction=0.17", "training.max_iterations=260")
+    fitted = fit("aep", X, y, *STAY, *stopping, f"training.batch_size={N}", "method.power=0.5", num_layers=2)
+    layers, s2, power = [Layer(fitted, 0), Layer(fitted, 1)], noise_variance(fitted), 0.5
+    mean, variance = matched_moments(layers, X[kept], power)
+    log_Z = norm.logpdf(y[kept], mean, np.sqrt(variance + s2 / power)) + scaled(power, s2)
+    np.testing.assert_allclose(fitted.trace[-1].elbo, energy(layers, log_Z, power), rtol=0, atol=1e-7)
+
+
 def test_aep_predicts_the_matched_gaussian_under_q_with_both_noises(aep):
     fitted, _, _ = aep
     X = np.random.default_rng(5).normal(size=(6, 2))

@@ -1,6 +1,7 @@
 """``dgpbench fit`` and ``dgpbench predict``: from a table to predictions of new rows."""
 
 import json
+import shutil
 
 import door
 import numpy as np
@@ -58,6 +59,27 @@ def test_fit_scores_a_held_out_part_and_then_trains_on_all_rows(said, folder):
     assert f"{facts['about']['scores']['rmse']:.4f}" in said
     with np.load(folder / "model" / "parameters.npz") as arrays:
         assert len(arrays["training_rows"]) == 50
+
+
+def test_held_out_rows_do_not_enter_the_scales_of_the_fit_that_is_scored(folder, tmp_path, monkeypatch):
+    from dgpbench.models import training
+
+    sizes, usual = [], training.Standardiser.fit
+    monkeypatch.setattr(
+        training.Standardiser, "fit", lambda X, *more, **named: (sizes.append(len(X)), usual(X, *more, **named))[1]
+    )
+    assert fit(folder, "--output", str(tmp_path / "model")) == 0
+    assert sizes == [45, 50]
+
+
+def test_a_model_that_was_fitted_again_in_its_place_predicts_anew(folder, tmp_path):
+    place, new = str(tmp_path / "model"), pd.read_csv(folder / "new.csv")
+    found = []
+    for method in ("gpr", "sgpr"):
+        assert fit(folder, f"method={method}", "--holdout", "0", "--output", place) == 0
+        found.append(load(place).predict(new))
+        shutil.rmtree(place)
+    assert not np.array_equal(*found)
 
 
 def test_without_a_holdout_nothing_is_scored(folder, tmp_path, capsys):
