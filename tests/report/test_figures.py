@@ -346,7 +346,7 @@ def test_ranks_are_drawn_of_complete_cells_and_say_what_is_left_out(filled):
     assert set(whole) == {"score_bars", "ranks_tll", "improvement_tll"}
     lacking = frame.drop(frame.index[(frame["method"] == "star") & (frame["split"] == 1)][0])
     made = render.figures(item_of("lindinger2020_table1", filled, *SPLITS), lacking)
-    assert "Left out" in made["improvement_tll"].get_suptitle()
+    assert "Left out" in made["improvement_tll"].get_supxlabel()
 
 
 def test_the_curves_of_calibration_are_of_complete_cells(filled):

@@ -1,12 +1,24 @@
 """The figures of dgpbench_uci, read back from their axes: coverage of all rows together, and cost beside score."""
 
+from collections import Counter
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
-from test_values_of_figures import lines, panels
-from toys import write_toy
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from test_figures import overlapping
+from test_values_of_figures import factor_of, lines, panels, stored
+from toy_frames import FIGURES
+from toys import toy_trace, write_toy
 
 from dgpbench.cli import main
+from dgpbench.experiments import items
+from dgpbench.report.collect import collect
+from dgpbench.report.figures import layouts, render
+from dgpbench.report.figures.style import COLOURS, OTHER_CURVES
 
 SPLITS = 3
 
@@ -91,6 +103,155 @@ def test_a_score_far_off_is_an_arrow_with_its_value_at_the_edge(results, drawn):
         assert [note.get_text() for note in ax.texts] == [text]
     (arrow,) = bars.texts
     assert arrow.xy == (0, 0)  # at the low edge, on the line of the first method
+
+
+@pytest.mark.parametrize(("far", "better"), [(40.0, 1.0), (-40.0, -1.0)])
+def test_no_two_arrows_at_an_edge_overlap(far, better, results, drawn):
+    """Six of fourteen scores are far off, at the same time, nearly the same, or apart from the others."""
+    middle = [[0.5], [0.5], [0.5]]
+    others = ("sgpr", "fitc", "gpr", "mf", "star", "sod", "aepmcm", "fully_factorised")
+    beyond = ("ngboost", "deep_ensemble", "mc_dropout", "gpflux_dgp", "gpytorch_dgp", "bayesian_ridge")
+    for num, method in enumerate(others):
+        layers = 1 if method in ("sgpr", "fitc", "gpr") else 2
+        write(results, method, layers, 10 + 20 * num, -2.0, 2 + 0.01 * num, middle)
+    for num, method in enumerate(beyond):
+        write(results, method, 1, (30, 30, 33, 40, 0.1, 900)[num], -2.0, far + better * num / 7, middle)
+    given = (f"method={','.join(beyond + others)}", "dataset=boston", "split=range(3)", "method.num_layers=1,2")
+    page = next(page for page in drawn("dgpbench_uci", *given) if page.axes[0].get_xlabel() == "time of a run (s)")
+    canvas = FigureCanvasAgg(page)
+    canvas.draw()
+    crps = page.axes[1]
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in crps.texts]
+    assert len(boxes) == len(beyond)
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    inside = [line.get_xydata() for line in crps.lines if line.get_label() in ("SGPR L1", "SOD L2", "STAR L2")]
+    assert not any(box.contains(*crps.transData.transform(place)) for box in boxes for (place,) in inside)
+    assert not overlapping(page)
+
+
+def test_an_incomplete_mean_far_off_is_a_hollow_mark_with_its_count(results, drawn):
+    for num, method in enumerate(("sgpr", "sgp", "fitc", "mf", "star", "sod")):
+        for split in range(3):
+            layers = 2 if method in ("mf", "star", "sod") else 1
+            write_toy(results, {"tll": -3 + num / 20}, method=method, num_layers=layers, split=split, budget="laptop")
+    for method, count in (("ngboost", 3), ("gpr", 2)):
+        for split in range(count):
+            write_toy(results, {"tll": 9.0}, method=method, num_layers=1, split=split, budget="laptop")
+    given = ("dataset=boston", "method=ngboost,gpr,sgpr,sgp,fitc,mf,star,sod", "split=range(3)")
+    (page, *_) = drawn("dgpbench_uci", *given, "method.num_layers=1,2")
+    (ax,) = page.axes
+    edges = {line.get_ydata()[0]: line for line in ax.lines if 0.9 < line.get_xdata()[0] < 1 and line.get_clip_on()}
+    assert [to_hex(edges[place].get_markerfacecolor()) for place in (0, 1)] == [COLOURS["ngboost"].lower(), "#ffffff"]
+    assert to_hex(edges[1].get_markeredgecolor()) == COLOURS["gpr"]
+    assert [text.get_text() for text in ax.texts] == ["9 →", "9 (2/3) →"]
+
+
+MEANS = [name for name, (_, make) in FIGURES.items() if {"method", "num_layers"} <= set(make())]
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_no_figure_draws_an_incomplete_cell_as_a_finished_one(name):
+    """Marks and boxes are hollow; a line has no face, and its name ends in the count."""
+    draw, make = FIGURES[name]
+    seen = {}
+    for count in (10, 3):
+        ax = draw(make().assign(count=count, wanted=10), Figure().subplots())
+        marks = [line for line in ax.lines if line.get_marker() not in ("None", "none", "", "x")]
+        faces = [to_hex(line.get_markerfacecolor()) for line in marks]
+        faces += [to_hex(patch.get_facecolor()) for patch in ax.patches if name == "elbo_boxes"]
+        named = [text for text in ax.get_legend_handles_labels()[1] if text.endswith("(3/10)")]
+        named += [text.get_text() for text in ax.get_xticklabels() if text.get_text().endswith("(3/10)")]
+        seen[count] = ("#ffffff" in faces, set(faces) == {"#ffffff"}, bool(named or [t for t in ax.texts if t]))
+    assert seen[10] == (False, False, False)
+    if name == "score_bars":  # its legend has a filled mark, too, and the counts stand beside the marks
+        assert seen[3] == (True, False, True)
+    else:
+        assert seen[3][2]
+        assert seen[3][0] == seen[3][1]
+
+
+@pytest.fixture
+def lacking(results):
+    """Runs with all their files: mf has both splits, star one; the second trace of mf is lost."""
+    for method, split in (("mf", 0), ("mf", 1), ("star", 0)):
+        posterior = stored(factor_of(split))
+        directory = write_toy(
+            results, {"tll": -2.0}, method=method, split=split, trace=toy_trace(), posterior=posterior
+        )
+    return results, directory
+
+
+CURVES = ("elbo_against_seconds", "training_curves", "score_against_seconds", "calibration_study", "reliability")
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_layouts_name_the_curves_of_an_incomplete_cell_by_its_count(name, lacking):
+    results, _ = lacking
+    given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={results}"]
+    item = items.load("lindinger2020_table1", given)
+    for panel in layouts.LAYOUTS[name](item, render.done_runs(item, collect(results))):
+        _, names = panel.draw(panel.frame, Figure().subplots()).get_legend_handles_labels()
+        assert "STAR L3 (1/2)" in names
+        assert not [text for text in names if text.startswith("MF L3 (1/") or text.startswith("MF L3 (2/")]
+
+
+def test_a_box_is_hollow_where_a_run_kept_no_trace(results):
+    for split in range(2):
+        write_toy(results, {"tll": -2.0}, method="mf", split=split, trace=toy_trace() if split else None)
+        write_toy(results, {"tll": -2.0}, method="star", split=split, trace=toy_trace())
+    given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={results}"]
+    item = items.load("lindinger2020_table1", given)
+    (panel,) = layouts.elbo_boxes(item, render.done_runs(item, collect(results)))
+    ax = panel.draw(panel.frame, Figure().subplots())
+    assert [to_hex(box.get_facecolor()) for box in ax.patches] == ["#ffffff", COLOURS["star"].lower()]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["MF L3\n(1/2)", "STAR L3\nn = 2"]
+
+
+def test_at_most_eight_curves_of_a_panel_are_in_colour(results, drawn):
+    methods = ("bayesian_ridge", "ngboost", "deep_ensemble", "mc_dropout", "gpr", "sgpr", "fitc", "sgp", "sod")
+    cells = [(name, 1 if name != "sod" else 2) for name in methods]
+    cells += [(name, layers) for name in ("mf", "star", "sghmc") for layers in (2, 3)]
+    for place, (method, layers) in enumerate(cells):
+        write(results, method, layers, 10, -2.0, 2.0, [[place / 20, 0.5]] * 3)
+    given = (f"method={','.join(dict(cells))}", "dataset=boston", "split=range(3)", "method.num_layers=1,2,3")
+    page = next(page for page in drawn("dgpbench_uci", *given) if "coverage" in page.axes[0].get_xlabel())
+    assert list(panels(page)) == ["boston (1 of 2)", "boston (2 of 2)"]
+    coloured = {}
+    for title, ax in panels(page).items():
+        shown = [line for line in ax.lines if to_hex(line.get_color()) not in ("#000000", "#d9d9d9")]
+        shown += [line for line in ax.lines if line.get_label() == "GPR L1"]  # black, as the line of the calibrated is
+        coloured[title] = {line.get_label() for line in shown}
+        assert len(shown) <= 8
+        assert len(ax.lines) == 1 + len(cells)  # the others in grey
+        assert [text.get_text() for text in ax.get_legend().get_texts()].count(OTHER_CURVES) == 1
+    counts = Counter(name for names in coloured.values() for name in names)
+    assert len(counts) == len(cells)
+    assert set(counts.values()) == {1}
+    for method in ("MF", "STAR", "SGHMC"):
+        assert any({f"{method} L2", f"{method} L3"} <= names for names in coloured.values())
+
+
+def test_the_legend_names_the_line_of_what_is_not_beaten(three, drawn):
+    page = next(page for page in drawn("dgpbench_uci", *three) if page.axes[0].get_xlabel() == "time of a run (s)")
+    (legend,) = page.legends
+    assert "not beaten in both" in [text.get_text() for text in legend.get_texts()]
+    (handle,) = [line for line in legend.get_lines() if line.get_label() == "not beaten in both"]
+    assert handle.get_linestyle() == "-"
+
+
+def test_a_page_is_titled_by_what_it_shows(results, three, drawn):
+    first, curves, cost, *_ = [page.get_suptitle().split("\n")[0] for page in drawn("dgpbench_uci", *three)]
+    assert curves == f"{first}: reliability curves"
+    assert cost == f"{first}: score beside seconds"
+    for name in ("lindinger2020_fig1", "lindinger2020_figs8"):
+        item = items.load(name, ["method=mf", "method.num_layers=3", "dataset=concrete", f"results_dir={results}"])
+        write_toy(results, method="mf", dataset="concrete", posterior=stored(factor_of(0)))
+        made = render.figures(item, collect(results))
+        assert "precision" not in made["covariance"].get_suptitle()  # which is drawn at four layers
+        if "block_correlations" in made:
+            title = made["block_correlations"].get_suptitle()
+            assert "matrices" not in title
+            assert ": block correlations\n" in title
 
 
 def test_nothing_is_far_off_among_scores_of_one_size(three, drawn):

@@ -467,13 +467,13 @@ def test_a_predictive_density_is_drawn_with_inputs_across_and_outputs_up(drawn, 
 # Scores ---------------------------------------------------------------------------------------------------------------
 
 
-def error_bars(ax: Axes, hollow: bool = False) -> list[tuple[float, float, float, float]]:
-    """x, y, and both ends of the horizontal bar of each filled dot, or of each hollow one."""
+def error_bars(ax: Axes, published: bool = False) -> list[tuple[float, float, float, float]]:
+    """x, y, and both ends of the horizontal bar of each mark of ours, or of each cross."""
     found = []
     for container in ax.containers:
         assert isinstance(container, ErrorbarContainer)
         data, _, (bars,) = container
-        if (to_hex(data.get_markerfacecolor()) == "#ffffff") != hollow:
+        if (data.get_marker() == "x") != published:
             continue
         for (x, y), segment in zip(np.column_stack(data.get_data()), bars.get_segments(), strict=True):
             assert segment[0, 1] == segment[1, 1] == y
@@ -501,7 +501,7 @@ def test_score_dots_are_means_with_one_standard_error_either_side(drawn, results
     assert "test log-likelihood" in ax.get_xlabel()
 
 
-def test_published_values_are_hollow_marks_under_ours_with_their_standard_errors(drawn, results):
+def test_published_values_are_crosses_under_ours_with_their_standard_errors(drawn, results):
     for split, value in enumerate((-2.0, -3.0)):
         write_toy(results, {"tll": value}, method="sgp", num_layers=1, split=split)
         write_toy(results, {"tll": value}, split=split)
@@ -511,14 +511,14 @@ def test_published_values_are_hollow_marks_under_ours_with_their_standard_errors
     assert names == ["SGP L1", "STAR L2", "STAR L3"]
     printed = [of_item("lindinger2020_table1")["tll", "boston", *key] for key in (("sgp", 1), ("star", 2), ("star", 3))]
     assert [entry.text for entry in printed] == ["-2.58 (0.10)", "-2.47 (0.08)", "-2.43 (0.05)"]
-    marks = error_bars(ax, hollow=True)  # one that we have not run yet is there too
+    marks = error_bars(ax, published=True)  # one that we have not run yet is there too
     numbers = [(-2.58, -2.68, -2.48), (-2.47, -2.55, -2.39), (-2.43, -2.48, -2.38)]
     np.testing.assert_allclose([(x, low, high) for x, _, low, high in marks], numbers)
     ours = error_bars(ax)
     np.testing.assert_allclose([(x, y) for x, y, _, _ in ours], [(-2.5, 0), (-2.5, 2)])
     for place, (_, y, _, _) in enumerate(marks):
         assert place < y < place + 0.5  # under ours, nearer to its own line than to the next
-    colours = [to_hex(c[0].get_color()) for c in ax.containers if to_hex(c[0].get_markerfacecolor()) == "#ffffff"]
+    colours = [to_hex(c[0].get_color()) for c in ax.containers if c[0].get_marker() == "x"]
     assert colours == [COLOURS[name].lower() for name in ("sgp", "star", "star")]
     (legend,) = figure.legends
     assert [text.get_text().split()[0] for text in legend.get_texts()] == ["ours", "published"]
@@ -532,14 +532,14 @@ def test_a_published_number_without_a_standard_error_has_no_bar(drawn, results):
     for ax, metric in zip(figure.axes, ("seconds_per_step", "rmse", "tll"), strict=False):
         entry = printed[metric, "year", "aep", 3]
         assert entry.stderr is None
-        ((x, _, low, high),) = error_bars(ax, hollow=True)
+        ((x, _, low, high),) = error_bars(ax, published=True)
         assert (x, low, high) == (entry.value,) * 3
 
 
 def test_a_figure_of_a_tables_runs_shows_the_tables_published_numbers(drawn, results):
     write_toy(results, {"rmse": 3.0}, method="aep", num_layers=2, protocol="hernandez2018")
     figure = drawn("hernandez2018_fig511", "dataset=boston", "method=aep", "method.num_layers=2", "split=0")[0]
-    ((x, _, low, high),) = error_bars(figure.axes[0], hollow=True)
+    ((x, _, low, high),) = error_bars(figure.axes[0], published=True)
     entry = of_item("hernandez2018_table511")["rmse", "boston", "aep", 2]
     np.testing.assert_allclose([x, low, high], [entry.value, entry.value - entry.stderr, entry.value + entry.stderr])
 
@@ -547,22 +547,24 @@ def test_a_figure_of_a_tables_runs_shows_the_tables_published_numbers(drawn, res
 def test_a_score_that_the_paper_does_not_print_has_no_published_mark_and_no_legend(drawn, results):
     write_toy(results, {"rmse": 3.0}, method="mf", num_layers=3, protocol="jain2021")
     figure = drawn("jain2021_fig4", "dataset=boston", "method=mf", "method.num_layers=3", "split=0")[0]
-    assert error_bars(figure.axes[0], hollow=True) == []
+    assert error_bars(figure.axes[0], published=True) == []
     assert figure.legends == []
 
 
-def test_an_incomplete_mean_is_pale_and_says_its_count(drawn, results):
+def test_an_incomplete_mean_is_hollow_and_says_its_count(drawn, results):
     for split, value in enumerate((-2.0, -3.0, -2.2)):
         write_toy(results, {"tll": value}, split=split)
         write_toy(results, {"tll": value}, split=split, num_layers=2)
     write_toy(results, {"tll": -1.0}, split=3, num_layers=2)
     figure = drawn("lindinger2020_table1", "dataset=boston", "method=star", "split=range(4)")[0]
     (ax,) = panels(figure).values()
-    ours = [c[0] for c in ax.containers if to_hex(c[0].get_markerfacecolor()) != "#ffffff"]
-    assert [to_hex(mark.get_markerfacecolor()) for mark in ours] == [COLOURS["star"].lower()] * 2
-    assert [mark.get_alpha() for mark in ours] == [None, 0.4]
+    ours = [c[0] for c in ax.containers if c[0].get_marker() != "x"]
+    assert [to_hex(mark.get_markeredgecolor()) for mark in ours] == [COLOURS["star"].lower()] * 2
+    assert [to_hex(mark.get_markerfacecolor()) for mark in ours] == [COLOURS["star"].lower(), "#ffffff"]
     assert [text.get_text() for text in ax.texts] == ["3/4"]
     assert ax.texts[0].xy == pytest.approx((-2.4, 1))
+    (legend,) = figure.legends
+    assert "incomplete: done/wanted splits" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_direct_comparisons_have_a_line_where_neither_side_is_better(drawn, results):
@@ -612,7 +614,8 @@ def test_the_critical_difference_diagram_shows_mean_ranks_over_data_sets(ranked)
     bars = [line.get_xdata() for line in ax.lines if line.get_linewidth() == 3]
     assert [(min(bar), max(bar)) for bar in bars] == [pytest.approx((4 / 3, 3))]
     assert "over 3 data sets" in ax.get_xlabel()
-    assert "Data sets: boston, energy, concrete." in " ".join(figure.get_suptitle().split())
+    assert ax.get_xticks().tolist() == [1, 2, 3]
+    assert "Data sets: boston, energy, concrete." in " ".join(figure.get_supxlabel().split())
 
 
 def test_the_probability_of_improvement_is_the_share_of_splits_won(ranked):

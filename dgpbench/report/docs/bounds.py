@@ -48,7 +48,9 @@ def text(frame: pd.DataFrame) -> str:
 def picture(frame: pd.DataFrame) -> Picture | None:
     """The boxes of the same runs."""
     item, runs = _paired(frame)
-    drawn = runs[["dataset", "method", "num_layers", "split", "elbo"]]  # no path: the picture is the same everywhere
+    drawn = runs[
+        ["dataset", "method", "num_layers", "split", "elbo", "count", "wanted"]
+    ]  # no path: the picture is the same everywhere
     panels = [Panel(name, elbo_boxes, rows) for name, rows in drawn.groupby("dataset", sort=False)]
     title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}{_with(item)}".replace("`", "")
     return Picture(title, panels, COLUMNS) if panels else None
@@ -71,7 +73,8 @@ def _with(item: Item) -> str:
 
 def _of_both(runs: pd.DataFrame) -> pd.DataFrame:
     runs = runs.assign(elbo=cells.value_of("elbo")(runs)).dropna(subset="elbo")
-    return runs[runs.groupby(["dataset", "split"])["series"].transform("nunique") == 2]
+    both = runs[runs.groupby(["dataset", "split"])["series"].transform("nunique") == 2]
+    return both.assign(count=both.groupby(cells.KEYS)["split"].transform("size"))
 
 
 def _line(rows: pd.DataFrame) -> dict[str, str]:

@@ -43,7 +43,7 @@ def text(frame: pd.DataFrame) -> str:
 
 
 def picture(frame: pd.DataFrame) -> Picture | None:
-    """The scores of each data set with the published ones as hollow marks, where a cell is redone."""
+    """The scores of each data set with the published ones as crosses, where a cell is redone."""
     made = _most_redone(frame)
     if made is None or not made.redone:
         return None

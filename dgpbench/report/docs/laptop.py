@@ -135,7 +135,7 @@ def picture_text(frame: pd.DataFrame) -> str:
         return "There is no picture yet: it needs runs at both budgets."
     return (
         f"![Test log-likelihood against seconds of training at both budgets](images/{PICTURE.name})\n\n"
-        "Each line leads from the paper's budget (hollow) to laptop (filled): means over the splits that both have."
+        "Each line leads from the paper's budget (cross) to laptop (dot): means over the splits that both have."
     )
 
 
@@ -145,7 +145,7 @@ def picture(frame: pd.DataFrame) -> Picture | None:
     metric = item.blocks[0].metric
     drawn = [name for name in item.options["drawn"] if name in set(both["dataset"])]
     panels = [Panel(name, score_of_two_budgets, _means(both[both["dataset"] == name], metric), SIZE) for name in drawn]
-    title = f"{item.title}\nmean over the splits that both have; hollow: paper, filled: laptop"
+    title = f"{item.title}\nmean over the splits that both have; cross: paper, dot: laptop"
     return Picture(title, panels, columns=2) if panels else None
 
 
@@ -156,5 +156,8 @@ def _means(both: pd.DataFrame, metric: str) -> pd.DataFrame:
         groups[[f"seconds_training{side}", f"value{side}"]].mean().set_axis(["seconds", "score"], axis=1)
         for side in ("_base", "")
     ]
-    frames = [side.reset_index().assign(budget=budget) for side, budget in zip(sides, BUDGETS, strict=True)]
+    counts = pd.DataFrame({"count": groups.size(), "wanted": groups["wanted"].first()})
+    frames = [
+        side.join(counts).reset_index().assign(budget=budget) for side, budget in zip(sides, BUDGETS, strict=True)
+    ]
     return pd.concat(frames, ignore_index=True).rename(columns={"series": "method"}).assign(metric=metric)

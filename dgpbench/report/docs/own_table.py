@@ -105,5 +105,5 @@ def pictures(frame: pd.DataFrame) -> dict[str, Picture | None]:
 
 def _picture(item: Item, kind: str, done: pd.DataFrame) -> Picture | None:
     panels = LAYOUTS[kind](item, done) if len(done) else []
-    title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}, {len(done)} runs"
+    title = f"{item.title}: {kind.replace('_', ' ')}\nprotocol {item.protocol}, budget {item.budget}, {len(done)} runs"
     return Picture(title, panels, columns=3) if panels else None

@@ -62,7 +62,7 @@ def reliability_diagram(frame: pd.DataFrame, ax: Axes) -> Axes:
     """
     ax.plot([0, 1], [0, 1], color="black", linewidth=0.8, label="calibrated")
     for name, look, rows in entries(frame):
-        ax.plot(rows["nominal"], rows["observed"], label=name, marker=look.marker, markersize=3, **look.of_line())
+        ax.plot(rows["nominal"], rows["observed"], label=name, markersize=3, **look.of_points() | look.of_line())
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     ax.set_aspect("equal")

@@ -5,6 +5,7 @@ A layout is a function ``(item, runs) -> panels`` under the name that ``figure:`
 """
 
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,47 @@ from dgpbench.runs import store
 Layout = Callable[[Item, pd.DataFrame], list[Panel]]
 LAYOUTS: dict[str, Layout] = {}
 QUANTITIES = ("elbo", "test_tll", "test_rmse", "validation_tll")
-SQUARE, WIDE = (3.9, 3.0), (4.2, 3.1)
+SQUARE, WIDE, NARROW = (3.9, 3.0), (4.2, 3.1), (3.5, 2.7)
+MOST = 8  # curves of a panel that can be told apart
 
 
 def layout(function: Layout) -> Layout:
     """Register a layout under its own name."""
     LAYOUTS[function.__name__] = function
     return function
+
+
+def _curves(
+    dataset: str, draw: Callable, frame: pd.DataFrame, runs: pd.DataFrame, size: tuple[float, float] = WIDE
+) -> list[Panel]:
+    """Panels of a data set's curves: at most MOST in colour, all depths of a method together, and the others in grey.
+
+    :param frame: what the function draws, with columns method and num_layers
+    :param runs: those of the item, which say which cells are incomplete
+    """
+    counts = runs[runs["dataset"] == dataset].assign(method=lambda rows: rows["series"])
+    counts = counts[["method", "num_layers", "count", "wanted"]].drop_duplicates()
+    frame = frame.merge(counts, how="left", on=["method", "num_layers"])
+    groups: list[list[str]] = [[]]
+    room = MOST
+    for method, depths in frame.groupby("method", sort=False)["num_layers"].nunique().items():
+        if depths > room and groups[-1]:
+            groups.append([])
+            room = MOST
+        groups[-1].append(str(method))
+        room -= depths
+    if len(groups) == 1:
+        return [Panel(dataset, draw, frame, size)]
+    parts = [frame.assign(behind=~frame["method"].isin(names)) for names in groups]
+    return [
+        Panel(
+            f"{dataset} ({number} of {len(parts)})",
+            draw,
+            part.sort_values("behind", ascending=False, kind="stable"),
+            size,
+        )
+        for number, part in enumerate(parts, 1)
+    ]
 
 
 # Posteriors -----------------------------------------------------------------------------------------------------------
@@ -90,7 +125,8 @@ def normality(item: Item, runs: pd.DataFrame) -> list[Panel]:
 def elbo_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """The ELBO as training goes on (Fig. 2)."""
     traces = sources.tables(runs, store.TRACE)
-    return [Panel(name, training.elbo_against_seconds, rows, WIDE) for name, rows in sources.per_dataset(traces)]
+    found = [_curves(name, training.elbo_against_seconds, rows, runs) for name, rows in sources.per_dataset(traces)]
+    return list(chain.from_iterable(found))
 
 
 @layout
@@ -100,7 +136,7 @@ def training_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
     for dataset, rows in sources.per_dataset(sources.tables(runs, store.TRACE)):
         for quantity in [name for name in QUANTITIES if name in rows and rows[name].notna().any()]:
             frame = rows.assign(value=rows[quantity].astype(float), quantity=quantity)
-            panels.append(Panel(dataset, training.training_curves, frame))
+            panels += _curves(dataset, training.training_curves, frame, runs, NARROW)
     return panels
 
 
@@ -108,6 +144,7 @@ def training_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
 def elbo_boxes(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Final ELBO of every split (Fig. S5)."""
     frame = runs.assign(method=runs["series"], elbo=cells.value_of("elbo")(runs))
+    frame = frame.assign(count=frame.groupby(cells.KEYS)["elbo"].transform("count"))
     return [Panel(name, scores.elbo_boxes, rows) for name, rows in sources.per_dataset(frame)]
 
 
@@ -117,7 +154,7 @@ def score_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
     panels = []
     for metric in ("rmse", "tll"):
         for dataset, rows in sources.per_dataset(_scores_in_time(runs, metric)):
-            panels.append(Panel(dataset, scores.score_against_seconds, rows.assign(metric=metric), WIDE))
+            panels += _curves(dataset, scores.score_against_seconds, rows.assign(metric=metric), runs)
     return panels
 
 
@@ -126,7 +163,7 @@ def _scores_in_time(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
     if f"test_{metric}" in traced:
         rows = traced.dropna(subset=[f"test_{metric}"])
         return rows.assign(score=rows[f"test_{metric}"].astype(float))
-    at_end = runs.assign(method=runs["series"], run=runs["path"])
+    at_end = runs.drop(columns=["count", "wanted"]).assign(method=runs["series"], run=runs["path"])
     return at_end.assign(seconds=runs["seconds_training"], score=runs[metric])
 
 
@@ -149,8 +186,8 @@ def calibration_study(item: Item, runs: pd.DataFrame) -> list[Panel]:
     panels = []
     for dataset, rows in sources.per_dataset(sources.tables(runs, store.POINTS)):
         by_distance, by_variance = numbers.variance_along_distance(rows), numbers.error_along_variance(rows)
-        panels.append(Panel(dataset, calibration.variance_against_distance, by_distance, WIDE))
-        panels.append(Panel(dataset, calibration.error_against_variance, by_variance, WIDE))
+        panels += _curves(dataset, calibration.variance_against_distance, by_distance, runs)
+        panels += _curves(dataset, calibration.error_against_variance, by_variance, runs)
     return panels
 
 
@@ -159,23 +196,19 @@ def reliability(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """PIT histogram and reliability diagram of each data set."""
     panels = []
     for dataset, rows in sources.per_dataset(sources.tables(runs, store.POINTS)):
-        panels.append(Panel(dataset, calibration.pit_histogram, numbers.pit_density(rows), WIDE))
-        panels.append(Panel(dataset, calibration.reliability_diagram, numbers.reliability(rows), WIDE))
+        panels += _curves(dataset, calibration.pit_histogram, numbers.pit_density(rows), runs)
+        panels += _curves(dataset, calibration.reliability_diagram, numbers.reliability(rows), runs)
     return panels
 
 
 @layout
 def reliability_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Reliability diagram of each data set, all splits together, of complete cells; compact records are enough."""
-    wanted = cells.wanted(item).set_index(cells.KEYS)["wanted"]
-    whole = runs.groupby(cells.KEYS)["split"].transform("size") >= pd.Series(
-        [wanted[key] for key in runs[cells.KEYS].itertuples(index=False, name=None)], index=runs.index, dtype=int
-    )
-    frames = (
-        (name, numbers.reliability_of_runs(rows.assign(method=rows["series"])))
-        for name, rows in sources.per_dataset(runs[whole])
-    )
-    return [Panel(name, calibration.reliability_diagram, frame, SQUARE) for name, frame in frames if len(frame)]
+    panels = []
+    for name, rows in sources.per_dataset(runs[runs["count"] >= runs["wanted"]]):
+        if len(frame := numbers.reliability_of_runs(rows.assign(method=rows["series"]))):
+            panels += _curves(name, calibration.reliability_diagram, frame, runs)
+    return panels
 
 
 @layout
@@ -238,17 +271,15 @@ def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
     The first run of a process also waits for imports, and a mean of ten runs of a second each would show little else.
     """
-    panels, wanted = [], cells.wanted(item).set_index(cells.KEYS)["wanted"]
+    panels = []
     for metric in [block.metric for block in item.blocks[:2]]:
         values = runs.assign(method=runs["series"], score=cells.value_of(metric)(runs), seconds=runs["seconds_total"])
         for dataset, rows in sources.per_dataset(values.dropna(subset=["score"])):
             groups = rows.groupby(["method", "num_layers"], sort=False)
-            middle = {"seconds": groups["seconds"].median(), "score": groups["score"].mean(), "count": groups.size()}
-            means = pd.DataFrame(middle).reset_index()
-            complete = [
-                row.count >= wanted[dataset, row.method, row.num_layers] for row in means.itertuples(index=False)
-            ]
-            if any(complete):
-                shown = means[complete].assign(metric=metric, better=metrics.METRICS[metric].direction)
+            middle = {"seconds": groups["seconds"].median(), "score": groups["score"].mean()}
+            complete = groups.size() >= groups["wanted"].first()
+            if complete.any():
+                means = pd.DataFrame(middle)[complete].reset_index()
+                shown = means.assign(metric=metric, better=metrics.METRICS[metric].direction)
                 panels.append(Panel(dataset, scores.score_beside_seconds, shown, WIDE))
     return panels

@@ -18,6 +18,7 @@ from dgpbench.report.figures.style import house_style, plain
 
 LABEL_INCHES = 0.45  # tick labels and axis label below a panel
 LINE_INCHES = 0.2  # of a legend
+NOTE_LETTERS, NOTE_INCHES = 15, 0.16  # of a line of a note: letters to an inch, and its height
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Panel:
     comparable: bool = False
 
 
-def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
-    """All panels, row by row, under one title."""
+def page(title: str, panels: Sequence[Panel], columns: int = 3, note: str = "") -> Figure:
+    """All panels, row by row, under one title; a note in small letters below."""
     with house_style():
         columns = min(columns, len(panels))
         rows = ceil(len(panels) / columns)
@@ -54,6 +55,10 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
         _name_rows_once(axes[: len(panels)], columns)
         figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize="large")
         _share_legend(figure, axes[: len(panels)], columns)
+        if note:
+            text = fill(plain(note), int(figure.get_figwidth() * NOTE_LETTERS))
+            figure.supxlabel(text, fontsize="small")
+            figure.set_figheight(figure.get_figheight() + NOTE_INCHES * (1 + text.count("\n")))
     return figure
 
 
@@ -113,7 +118,10 @@ def _share_legend(figure: Figure, axes: list[Axes], columns: int) -> None:
 
 
 def _legend_below(figure: Figure, ax: Axes, columns: int, handles: list, labels: list[str]) -> None:
-    """A legend under the axes' own label."""
+    """A legend under the axes' own label, or to the right of a square."""
+    if ax.get_aspect() == 1:  # a square leaves room beside it
+        ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
+        return
     below = ax.transAxes + ScaledTranslation(0, -LABEL_INCHES, figure.dpi_scale_trans)
     beside = _fitting(figure.get_figwidth() / columns, labels)
     ax.legend(

@@ -1,9 +1,10 @@
 """Comparisons across data sets: critical-difference diagrams and probabilities of improvement."""
 
+from math import ceil
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 
 def critical_difference(frame: pd.DataFrame, ax: Axes) -> Axes:
@@ -29,7 +30,7 @@ def critical_difference(frame: pd.DataFrame, ax: Axes) -> Axes:
         text_h_margin=0.12 * (len(average) - 1),
     )
     ax.spines["top"].set_visible(True)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xticks(range(1, len(average) + 1, ceil(len(average) / 10)))
     ax.grid(visible=False)
     ax.set_xlabel(
         f"mean rank over {blocks:g} data sets (1 is best)\n"

@@ -42,37 +42,33 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     panels = LAYOUTS[name](item, done)
     if not panels:
         raise Refused(f"the runs of {item.name} that are done hold nothing that {name} draws")
-    made = {name: page(_title(item, done), panels)}
+    made = {name: page(_title(item, done, item.title), panels)}
+    whole = item.title if item.kind == "table" else item.title.partition(": ")[0]  # a figure's ends in what it shows
     for more in item.options.get("also", []):
         if found := LAYOUTS[more](item, done):
-            made[more] = page(_title(item, done), found)
+            made[more] = page(_title(item, done, f"{whole}: {more.replace('_', ' ')}"), found)
     if name == "score_bars":
         for key, (about, panel) in rank_panels(item, done).items():
-            made[key] = page(f"{_rank_title(item, key)}\n{about}", [panel], 1)
+            made[key] = page(_rank_title(item, key), [panel], 1, about)
     return made
 
 
 def done_runs(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
-    """The runs of an item that are done, in the order of its methods."""
+    """The runs of an item that are done, in the order of its methods, each with the number of its cell that are done
+    (``count``) and ``wanted``."""
     runs = cells.select(item, frame)
-    order = {key: place for place, key in enumerate(cells.wanted(item)[cells.KEYS].itertuples(index=False, name=None))}
-    places = pd.Series(
-        [order[key] for key in runs[cells.KEYS].itertuples(index=False, name=None)], index=runs.index, dtype=int
-    )
-    return (
-        runs[runs["status"] == "done"]
-        .assign(place=places)
-        .sort_values(["place", "split"], kind="stable")
-        .drop(columns="place")
-    )
+    expected = cells.wanted(item).rename_axis("place").reset_index()
+    done = runs[runs["status"] == "done"].astype({"num_layers": int}).merge(expected, how="left", on=cells.KEYS)
+    done = done.assign(count=done.groupby(cells.KEYS)["split"].transform("size"))
+    return done.sort_values(["place", "split"], kind="stable").drop(columns="place")
 
 
-def _title(item: Item, done: pd.DataFrame) -> str:
+def _title(item: Item, done: pd.DataFrame, about: str) -> str:
     total = num_runs(item)
     state = f"{len(done)} of {total} runs" if len(done) < total else f"{total} run{'s' * (total != 1)}"
     if done.empty:
         state = "timings of bench steps"
-    return f"{item.title}\n{_whose(item, state)}"
+    return f"{about}\n{_whose(item, state)}"
 
 
 def _whose(item: Item, *state: str) -> str:

@@ -6,7 +6,7 @@ black and white.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -53,12 +53,16 @@ COLOURS = {
 OTHERS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 SHAPES = {1: ("s", ":"), 2: ("o", "--"), 3: ("D", "-"), 4: ("^", "-."), 5: ("v", (0, (5, 1, 1, 1, 1, 1)))}
 GUEST_MARKERS = {1: "*", 2: "P"}
-ARROWS = {  # at the low and the high end of an axis: text, offset from the edge in points, alignment
-    ("x", 0): ("← {:.3g}", (3, 0), "left", "center"),
-    ("x", 1): ("{:.3g} →", (-3, 0), "right", "center"),
-    ("y", 0): ("↓ {:.3g}", (0, 3), "center", "bottom"),
-    ("y", 1): ("↑ {:.3g}", (0, -3), "center", "top"),
+ARROWS = {  # at the low and the high end of an axis: text, direction of its offset, alignment
+    ("x", 0): ("← {}", (1, 0), "left", "center"),
+    ("x", 1): ("{} →", (-1, 0), "right", "center"),
+    ("y", 0): ("↓ {}", (0, 1), "center", "bottom"),
+    ("y", 1): ("↑ {}", (0, -1), "center", "top"),
 }
+ARROW_OFFSET, ARROW_LINE = 7, 9  # points: from the edge past the mark, and between rows of arrows
+ARROW_LETTER = 0.065  # inches, at least the width of a letter in an arrow's text
+PUBLISHED = "x"  # the marker of a published value, which can be neither filled nor hollow
+OTHER_CURVES = "other methods"
 NAMES = {  # that are not their own in capitals
     "fully_factorised": "factorised",
     "mf_fixed_z": "MF fixed Z",
@@ -85,6 +89,7 @@ class Look:
     marker: str
     line: object
     hatch: str
+    hollow: bool = False  # of an incomplete cell
 
     def of_line(self) -> dict:
         """Keyword arguments of ``ax.plot``."""
@@ -92,7 +97,8 @@ class Look:
 
     def of_points(self) -> dict:
         """Keyword arguments of ``ax.plot`` for markers without a line."""
-        return {"color": self.colour, "marker": self.marker, "linestyle": "none"}
+        face = {"markerfacecolor": "white"} if self.hollow else {}
+        return {"color": self.colour, "marker": self.marker, "linestyle": "none", **face}
 
 
 def look(method: str, num_layers: int) -> Look:
@@ -123,9 +129,25 @@ def plain(text: str) -> str:
 
 
 def entries(frame: pd.DataFrame) -> Iterator[tuple[str, Look, pd.DataFrame]]:
-    """(label, look, rows) of each method and depth, in the order of the frame."""
+    """(label, look, rows) of each method and depth, in the order of the frame.
+
+    An incomplete cell, by the columns count and wanted where the frame has them, is hollow, and its label ends in
+    '(6/10)'. Curves marked in a column ``behind`` are grey lines with a common entry in the legend.
+    """
+    others = iter([OTHER_CURVES])
     for (method, num_layers), rows in frame.groupby(["method", "num_layers"], sort=False):
-        yield label(method, num_layers), look(method, num_layers), rows
+        name, own, first = label(method, num_layers), look(method, num_layers), rows.iloc[0]
+        if text := count_text(first):
+            name, own = f"{name} ({text})", replace(own, hollow=True)
+        if first.get("behind", False):
+            name, own = next(others, f"_{name}"), Look("0.85", "none", "-", "")
+        yield name, own, rows
+
+
+def count_text(row: pd.Series) -> str:
+    """'6/10' for an incomplete cell, else empty."""
+    count, wanted = row.get("count", 0), row.get("wanted", 0)
+    return f"{int(count)}/{int(wanted)}" if count < wanted else ""
 
 
 def axis_label(metric: str) -> str:
@@ -165,44 +187,66 @@ def row_lines(ax: Axes, rows: int) -> None:
     ax.hlines(range(rows), 0, 1, transform=ax.get_yaxis_transform(), zorder=0.5, **look)
 
 
-def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> None:
+def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> pd.Series:
     """Limits of an axis for most of its marks, where a few would flatten all others.
 
     Those are beyond Tukey's outer fences, three interquartile ranges from the quartiles, and without them the axis is
-    less than a third as long. Each becomes an arrow with its value at the edge.
+    less than a third as long. Each is drawn at the edge, as it would be inside, with an arrow and its value.
 
     :param axis: x or y, that of the values
-    :param marks: columns value, spread (to either side), other (the place on the other axis), colour, count (of an
+    :param marks: columns value, spread (to either side), other (the place on the other axis), look, count (of an
         incomplete mean, such as 6/10; else empty)
+    :return: which marks are drawn at the edge
     """
     first, third = np.nanquantile(marks["value"], [0.25, 0.75])
     lowest, highest = first - 3 * (third - first), third + 3 * (third - first)
     beyond = (marks["value"] < lowest) | (marks["value"] > highest)
     inside = marks[~beyond]
     if not 0 < 3 * np.ptp(inside["value"].dropna()) < np.ptp(marks["value"].dropna()):
-        return
+        return beyond & False
     low = max(lowest, (inside["value"] - inside["spread"]).min())
     high = min(highest, (inside["value"] + inside["spread"]).max())
-    room = 0.12 * (high - low)
-    if axis == "x":
-        ax.set_xlim(low - room, high + room)
-    else:
-        ax.set_ylim(low - room, high + room)
-    for mark in marks[beyond].rename(columns={"count": "count_"}).itertuples():  # a tuple has a method count
-        end = int(mark.value > highest)
-        text, offset, horizontal, vertical = ARROWS[axis, end]
+    ends = (marks["value"][beyond] > highest).astype(int)
+    counts = marks["count"][beyond]
+    texts = marks["value"][beyond].map("{:.3g}".format) + counts.where(counts == "", " (" + counts + ")")
+    lines = _lines_of_arrows(ax, marks["other"][beyond], ends, texts) if axis == "y" else ends * 0
+    room = [max(0.12, 0.09 + 0.07 * (lines[ends == end].max() + 1)) * (high - low) for end in (0, 1)]
+    getattr(ax, f"set_{axis}lim")(low - room[0], high + room[1])
+    transform = ax.get_yaxis_transform() if axis == "x" else ax.get_xaxis_transform()
+    for mark, value, end, line in zip(marks[beyond].to_dict("records"), texts, ends, lines, strict=True):
+        text, direction, horizontal, vertical = ARROWS[axis, end]
+        at, other = abs(end - 0.02), mark["other"]
+        place = (at, other) if axis == "x" else (other, at)
+        ax.plot(*place, transform=transform, zorder=4, markersize=5, **mark["look"].of_points())
         ax.annotate(
-            text.format(mark.value) if not mark.count_ else text.format(mark.value) + f" ({mark.count_})",
-            (end, mark.other) if axis == "x" else (mark.other, end),
-            offset,
-            xycoords=ax.get_yaxis_transform() if axis == "x" else ax.get_xaxis_transform(),
+            text.format(value),
+            (end, other) if axis == "x" else (other, end),
+            tuple((ARROW_OFFSET + ARROW_LINE * line) * each for each in direction),
+            xycoords=transform,
             textcoords="offset points",
             ha=horizontal,
             va=vertical,
-            color=mark.colour,
+            color=mark["look"].colour,
             fontsize="x-small",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},  # over its own bar
         )
+    return beyond
+
+
+def _lines_of_arrows(ax: Axes, places: pd.Series, ends: pd.Series, texts: pd.Series) -> pd.Series:
+    """The line of each arrow at its end of the y axis, 0 along the edge, such that no two texts overlap."""
+    ax.get_xlim()  # brings the transform up to date
+    inches = ax.bbox.width / ax.figure.dpi  # before the layout, which makes axes wider
+    middles = (ax.transScale + ax.transLimits).transform([(place, 1) for place in places])[:, 0] * inches
+    halves = ARROW_LETTER * (2 + texts.str.len().to_numpy()) / 2
+    taken: dict[tuple[int, int], float] = {}  # to which inch a line of an end is
+    lines = pd.Series(0, places.index)
+    for one in np.argsort(middles - halves):
+        end = ends.iloc[one]
+        while taken.get((end, lines.iloc[one]), -np.inf) > middles[one] - halves[one]:
+            lines.iloc[one] += 1
+        taken[end, lines.iloc[one]] = middles[one] + halves[one]
+    return lines
 
 
 @contextmanager

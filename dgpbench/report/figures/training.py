@@ -42,12 +42,15 @@ def _objective(frame: pd.DataFrame) -> str:
 
 
 def _curves(frame: pd.DataFrame, ax: Axes, along: str, value: str) -> None:
-    """A line for each run, paler where there are several; the legend says how many."""
+    """A line for each run, paler where there are several; the legend says how many, and of how many."""
     for name, look, rows in entries(frame):
         runs = [run.dropna(subset=[value]).sort_values(along) for _, run in rows.groupby("run", sort=False)]
         for number, run in enumerate(runs):
-            alpha, named = (1.0, name) if len(runs) == 1 else (0.45, f"{name} ({len(runs)} splits)")
-            ax.plot(run[along], run[value], label=named if number == 0 else None, alpha=alpha, **look.of_line())
+            counted = (
+                f"{name} ({len(runs)} splits)" if len(runs) > 1 and look.marker != "none" and not look.hollow else name
+            )
+            alpha = 1.0 if len(runs) == 1 else 0.45
+            ax.plot(run[along], run[value], label=counted if number == 0 else None, alpha=alpha, **look.of_line())
     _focus(frame[value], ax)
     ax.legend(loc="best")
 
