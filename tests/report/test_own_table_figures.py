@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from test_figures import overlapping
 from test_values_of_figures import factor_of, lines, panels, stored
 from toy_frames import FIGURES
-from toys import toy_trace, write_toy
+from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
 from dgpbench.experiments import items
@@ -105,48 +105,52 @@ def test_a_score_far_off_is_an_arrow_with_its_value_at_the_edge(results, drawn):
     assert arrow.xy == (0, 0)  # at the low edge, on the line of the first method
 
 
-@pytest.mark.parametrize(("far", "better"), [(40.0, 1.0), (-40.0, -1.0)])
-def test_no_two_arrows_at_an_edge_overlap(far, better, results, drawn):
-    """Six of fourteen scores are far off, at the same time, nearly the same, or apart from the others."""
+@pytest.mark.parametrize("far", [40.0, -40.0])
+def test_no_two_arrows_at_an_edge_overlap(far, results, drawn):
+    """Four of eighteen scores are far off, at the same time, at nearly the same, or apart from the others."""
     middle = [[0.5], [0.5], [0.5]]
-    others = ("sgpr", "fitc", "gpr", "mf", "star", "sod", "aepmcm", "fully_factorised")
-    beyond = ("ngboost", "deep_ensemble", "mc_dropout", "gpflux_dgp", "gpytorch_dgp", "bayesian_ridge")
-    for num, method in enumerate(others):
-        layers = 1 if method in ("sgpr", "fitc", "gpr") else 2
-        write(results, method, layers, 10 + 20 * num, -2.0, 2 + 0.01 * num, middle)
+    near = [(name, 1) for name in ("gpr", "sgpr", "fitc", "sgp", "sghmc")]
+    near += [(name, 2) for name in ("aepmcm", "fully_factorised", "sod", "mf", "star", "sghmc")]
+    near += [(name, 3) for name in ("mf", "star", "sghmc")]
+    beyond = ("ngboost", "deep_ensemble", "mc_dropout", "bayesian_ridge")
+    for num, (method, layers) in enumerate(near):
+        write(results, method, layers, 10 + 20 * num, -2 + 0.01 * num, 2.0, middle)
     for num, method in enumerate(beyond):
-        write(results, method, 1, (30, 30, 33, 40, 0.1, 900)[num], -2.0, far + better * num / 7, middle)
-    given = (f"method={','.join(beyond + others)}", "dataset=boston", "split=range(3)", "method.num_layers=1,2")
+        write(results, method, 1, (30, 30, 33, 900)[num], far * (1 + num / 7), 2.0, middle)
+    methods = ",".join([*beyond, *dict(near)])
+    given = (f"method={methods}", "dataset=boston", "split=range(3)", "method.num_layers=1,2,3")
     page = next(page for page in drawn("dgpbench_uci", *given) if page.axes[0].get_xlabel() == "time of a run (s)")
     canvas = FigureCanvasAgg(page)
     canvas.draw()
-    crps = page.axes[1]
-    boxes = [text.get_window_extent(canvas.get_renderer()) for text in crps.texts]
+    ax = page.axes[0]
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in ax.texts]
     assert len(boxes) == len(beyond)
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    inside = [line.get_xydata() for line in crps.lines if line.get_label() in ("SGPR L1", "SOD L2", "STAR L2")]
-    assert not any(box.contains(*crps.transData.transform(place)) for box in boxes for (place,) in inside)
+    places = [line.get_xydata()[0] for line in ax.lines if line.get_label()[-2:] in ("L1", "L2", "L3")]
+    assert len(places) == len(near)
+    assert not any(box.contains(*ax.transData.transform(place)) for box in boxes for place in places)
     assert not overlapping(page)
 
 
 def test_an_incomplete_mean_far_off_is_a_hollow_mark_with_its_count(results, drawn):
-    for num, method in enumerate(("sgpr", "sgp", "fitc", "mf", "star", "sod")):
+    for num, method in enumerate(("sgpr", "sgp", "fitc", "mf", "star", "sod", "aepmcm", "fully_factorised")):
         for split in range(3):
-            layers = 2 if method in ("mf", "star", "sod") else 1
+            layers = 1 if num < 3 else 2
             write_toy(results, {"tll": -3 + num / 20}, method=method, num_layers=layers, split=split, budget="laptop")
     for method, count in (("ngboost", 3), ("gpr", 2)):
         for split in range(count):
             write_toy(results, {"tll": 9.0}, method=method, num_layers=1, split=split, budget="laptop")
-    given = ("dataset=boston", "method=ngboost,gpr,sgpr,sgp,fitc,mf,star,sod", "split=range(3)")
+    given = ("dataset=boston", "method=ngboost,gpr,sgpr,sgp,fitc,mf,star,sod,aepmcm,fully_factorised", "split=range(3)")
     (page, *_) = drawn("dgpbench_uci", *given, "method.num_layers=1,2")
     (ax,) = page.axes
-    edges = {line.get_ydata()[0]: line for line in ax.lines if 0.9 < line.get_xdata()[0] < 1 and line.get_clip_on()}
+    edges = {line.get_ydata()[0]: line for line in ax.lines if list(line.get_xdata()) == [0.98]}
     assert [to_hex(edges[place].get_markerfacecolor()) for place in (0, 1)] == [COLOURS["ngboost"].lower(), "#ffffff"]
     assert to_hex(edges[1].get_markeredgecolor()) == COLOURS["gpr"]
     assert [text.get_text() for text in ax.texts] == ["9 →", "9 (2/3) →"]
 
 
 MEANS = [name for name, (_, make) in FIGURES.items() if {"method", "num_layers"} <= set(make())]
+MEANS = [name for name in MEANS if not name.startswith("seconds_per_step")]  # a timing is of one run
 
 
 @pytest.mark.parametrize("name", MEANS)
@@ -158,27 +162,27 @@ def test_no_figure_draws_an_incomplete_cell_as_a_finished_one(name):
         ax = draw(make().assign(count=count, wanted=10), Figure().subplots())
         marks = [line for line in ax.lines if line.get_marker() not in ("None", "none", "", "x")]
         faces = [to_hex(line.get_markerfacecolor()) for line in marks]
-        faces += [to_hex(patch.get_facecolor()) for patch in ax.patches if name == "elbo_boxes"]
+        if name == "elbo_boxes":  # whose marks are outliers
+            faces = [to_hex(patch.get_facecolor()) for patch in ax.patches]
         named = [text for text in ax.get_legend_handles_labels()[1] if text.endswith("(3/10)")]
         named += [text.get_text() for text in ax.get_xticklabels() if text.get_text().endswith("(3/10)")]
-        seen[count] = ("#ffffff" in faces, set(faces) == {"#ffffff"}, bool(named or [t for t in ax.texts if t]))
-    assert seen[10] == (False, False, False)
+        seen[count] = ("#ffffff" in faces, set(faces) <= {"#ffffff"}, bool(named or [t for t in ax.texts if t]))
+    assert not seen[10][0]
+    assert not seen[10][2]
     if name == "score_bars":  # its legend has a filled mark, too, and the counts stand beside the marks
         assert seen[3] == (True, False, True)
     else:
+        assert seen[3][1]
         assert seen[3][2]
-        assert seen[3][0] == seen[3][1]
 
 
 @pytest.fixture
 def lacking(results):
-    """Runs with all their files: mf has both splits, star one; the second trace of mf is lost."""
+    """Runs with all their files: mf has both splits, star one."""
     for method, split in (("mf", 0), ("mf", 1), ("star", 0)):
-        posterior = stored(factor_of(split))
-        directory = write_toy(
-            results, {"tll": -2.0}, method=method, split=split, trace=toy_trace(), posterior=posterior
-        )
-    return results, directory
+        files = {"trace": toy_trace(), "points": toy_points(0.0, 40)}
+        write_toy(results, {"tll": -2.0, "rmse": 1.0}, method=method, split=split, **files)
+    return results
 
 
 CURVES = ("elbo_against_seconds", "training_curves", "score_against_seconds", "calibration_study", "reliability")
@@ -186,10 +190,9 @@ CURVES = ("elbo_against_seconds", "training_curves", "score_against_seconds", "c
 
 @pytest.mark.parametrize("name", CURVES)
 def test_layouts_name_the_curves_of_an_incomplete_cell_by_its_count(name, lacking):
-    results, _ = lacking
-    given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={results}"]
+    given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={lacking}"]
     item = items.load("lindinger2020_table1", given)
-    for panel in layouts.LAYOUTS[name](item, render.done_runs(item, collect(results))):
+    for panel in layouts.LAYOUTS[name](item, render.done_runs(item, collect(lacking))):
         _, names = panel.draw(panel.frame, Figure().subplots()).get_legend_handles_labels()
         assert "STAR L3 (1/2)" in names
         assert not [text for text in names if text.startswith("MF L3 (1/") or text.startswith("MF L3 (2/")]
@@ -240,7 +243,9 @@ def test_the_legend_names_the_line_of_what_is_not_beaten(three, drawn):
 
 
 def test_a_page_is_titled_by_what_it_shows(results, three, drawn):
-    first, curves, cost, *_ = [page.get_suptitle().split("\n")[0] for page in drawn("dgpbench_uci", *three)]
+    first, curves, cost, *_ = [
+        " ".join(page.get_suptitle().split()).partition(" lindinger2020,")[0] for page in drawn("dgpbench_uci", *three)
+    ]
     assert curves == f"{first}: reliability curves"
     assert cost == f"{first}: score beside seconds"
     for name in ("lindinger2020_fig1", "lindinger2020_figs8"):
