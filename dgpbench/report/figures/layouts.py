@@ -5,7 +5,6 @@ A layout is a function ``(item, runs) -> panels`` under the name that ``figure:`
 """
 
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -54,16 +53,10 @@ def _curves(
         room -= depths
     if len(groups) == 1:
         return [Panel(dataset, draw, frame, size)]
-    parts = [frame.assign(behind=~frame["method"].isin(names)) for names in groups]
-    return [
-        Panel(
-            f"{dataset} ({number} of {len(parts)})",
-            draw,
-            part.sort_values("behind", ascending=False, kind="stable"),
-            size,
-        )
-        for number, part in enumerate(parts, 1)
-    ]
+    parts = (frame.assign(behind=~frame["method"].isin(names)) for names in groups)
+    ordered = [part.sort_values("behind", ascending=False, kind="stable") for part in parts]
+    titles = [f"{dataset} ({number} of {len(groups)})" for number in range(1, len(groups) + 1)]
+    return [Panel(title, draw, part, size) for title, part in zip(titles, ordered, strict=True)]
 
 
 # Posteriors -----------------------------------------------------------------------------------------------------------
@@ -124,9 +117,10 @@ def normality(item: Item, runs: pd.DataFrame) -> list[Panel]:
 @layout
 def elbo_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """The ELBO as training goes on (Fig. 2)."""
-    traces = sources.tables(runs, store.TRACE)
-    found = [_curves(name, training.elbo_against_seconds, rows, runs) for name, rows in sources.per_dataset(traces)]
-    return list(chain.from_iterable(found))
+    panels = []
+    for name, rows in sources.per_dataset(sources.tables(runs, store.TRACE)):
+        panels += _curves(name, training.elbo_against_seconds, rows, runs)
+    return panels
 
 
 @layout

@@ -40,8 +40,12 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
         row, published = rows.iloc[0], replace(look, marker=PUBLISHED, hollow=False)
         _mark(ax, row["mean"], place, row["stderr"], look)
         _mark(ax, row["published"], place + BELOW, row["published_stderr"], published, linewidth=0.8)
+        if (text := count_text(row)) and np.isfinite(
+            row["mean"]
+        ):  # which matplotlib hides where the mean is off the axes
+            ax.annotate(text, (row["mean"], place), (0, 5), textcoords="offset points", ha="center", fontsize="x-small")
         names.append(label(row["method"], row["num_layers"]))
-        marks.append((row["mean"], row["stderr"], place, look, count_text(row)))
+        marks.append((row["mean"], row["stderr"], place, look, text))
         marks.append((row["published"], row["published_stderr"], place + BELOW, published, ""))
     _legend(ax, frame)
     even = {"tll_difference": 0.0, "win_frequency": 0.5}.get(frame["metric"].iloc[0])
@@ -51,10 +55,7 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     row_lines(ax, len(names))
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.margins(x=0.12)
-    beyond = focus(ax, "x", drawn := pd.DataFrame(marks, columns=["value", "spread", "other", "look", "count"]))
-    for mark in drawn[~beyond & (drawn["count"] != "") & drawn["value"].notna()].to_dict("records"):
-        at = (mark["value"], mark["other"])
-        ax.annotate(mark["count"], at, (0, 5), textcoords="offset points", ha="center", fontsize="x-small")
+    focus(ax, "x", pd.DataFrame(marks, columns=["value", "spread", "other", "look", "count"]))
     ax.locator_params(axis="x", nbins=4)
     ax.set_ylabel("method, layers")
     ax.set_xlabel(axis_label(frame["metric"].iloc[0]))
@@ -93,11 +94,7 @@ def elbo_boxes(frame: pd.DataFrame, ax: Axes) -> Axes:
     for box, (_, look, _) in zip(boxes["boxes"], shown, strict=True):
         face = {"facecolor": "white"} if look.hollow else {"facecolor": look.colour, "alpha": 0.6}
         box.set(hatch=look.hatch, edgecolor=look.colour if look.hollow else "black", **face)
-    names = [
-        name.replace(" (", "\n(") if look.hollow else f"{name}\nn = {rows['elbo'].count()}"
-        for name, look, rows in shown
-    ]
-    ax.set_xticks(range(1, len(shown) + 1), names)
+    ax.set_xticks(range(1, len(shown) + 1), [f"{name}\nn = {rows['elbo'].count()}" for name, _, rows in shown])
     ax.set_xlabel("method (box: quartiles over splits)")
     ax.set_ylabel(ELBO_LABEL)
     return ax

@@ -187,7 +187,7 @@ def row_lines(ax: Axes, rows: int) -> None:
     ax.hlines(range(rows), 0, 1, transform=ax.get_yaxis_transform(), zorder=0.5, **look)
 
 
-def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> pd.Series:
+def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> None:
     """Limits of an axis for most of its marks, where a few would flatten all others.
 
     Those are beyond Tukey's outer fences, three interquartile ranges from the quartiles, and without them the axis is
@@ -196,14 +196,13 @@ def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> pd.Series:
     :param axis: x or y, that of the values
     :param marks: columns value, spread (to either side), other (the place on the other axis), look, count (of an
         incomplete mean, such as 6/10; else empty)
-    :return: which marks are drawn at the edge
     """
     first, third = np.nanquantile(marks["value"], [0.25, 0.75])
     lowest, highest = first - 3 * (third - first), third + 3 * (third - first)
     beyond = (marks["value"] < lowest) | (marks["value"] > highest)
     inside = marks[~beyond]
     if not 0 < 3 * np.ptp(inside["value"].dropna()) < np.ptp(marks["value"].dropna()):
-        return beyond & False
+        return
     low = max(lowest, (inside["value"] - inside["spread"]).min())
     high = min(highest, (inside["value"] + inside["spread"]).max())
     ends = (marks["value"][beyond] > highest).astype(int)
@@ -230,7 +229,6 @@ def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> pd.Series:
             fontsize="x-small",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},  # over its own bar
         )
-    return beyond
 
 
 def _lines_of_arrows(ax: Axes, places: pd.Series, ends: pd.Series, texts: pd.Series) -> pd.Series:
