@@ -12,6 +12,15 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "gp")]
 
 
 @pytest.fixture(autouse=True, scope="module")
+def graphs_of_one_file_alone():
+    """Free what TensorFlow keeps of every graph: a process runs many files, and each collection searches it all."""
+    from dgpbench.system import tf_session
+
+    with tf_session.releasing_graphs():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
 def plug_ins_of_one_file_alone():
     """Forget the methods that a file of tests has added: other files run in the same process, in any order."""
     from dgpbench.config import groups

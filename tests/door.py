@@ -5,12 +5,14 @@ tests that knows how a configuration reaches a method.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from dgpbench.cli import main
 from dgpbench.datasets.scaling import Regression
@@ -21,6 +23,13 @@ from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.log import TrainingLog
 
 QUIET = ("progress=false", "plot=false")
+
+
+def first_of(values: Sequence[Any]) -> list[Any]:
+    """Cases of which `make test` runs the first, and `make test-full` all."""
+    return [values[0], *(pytest.param(value, marks=pytest.mark.full) for value in values[1:])]
+
+
 SEEDS = Seeds(initial=1, holdout=2, batches=3, samples=4, prediction=5)
 
 

@@ -4,6 +4,7 @@ import math
 
 import gpflow
 import numpy as np
+import pytest
 import small
 import tensorflow as tf
 from small import M, N
@@ -86,6 +87,7 @@ def test_bound_equals_monte_carlo():
     assert abs(exact - estimate) < 4 * error
 
 
+@pytest.mark.full
 def test_bound_is_below_the_evidence():
     """log p(y) of two rows and two layers, estimated by averaging p(y | f^1 = h) over draws from the prior."""
     num = 400_000

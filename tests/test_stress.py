@@ -10,7 +10,7 @@ from dgpbench.gp.layers import GPLayer
 from dgpbench.runs import store
 
 METHODS = groups.names("method")
-QUICK = ("mf", "sod", "aep", "gpr")
+QUICK = ("mf", "gpr")
 EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in METHODS]
 IN_FLOAT32 = [each for each in EACH if each.values[0] not in ("gpr", "sgpr", "fitc", "aep", "aepmcm")]
 SMOKE = ("budget=smoke", "progress=false", "plot=false")

@@ -138,11 +138,13 @@ def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
         means = whole.mean().sort_values(kind="stable")
         share = (rows["n_test"] / rows["n_train"]).groupby(rows["dataset"]).mean()
         table = statistics.against_reference(whole, means.index[0], share, LEVEL).set_index("method")
-        lines = [(number(1, 0), name(means.index[0]), number(-means.iloc[0]), name(""), name(""), name(""))]
-        for rank, (method, loss) in enumerate(means.iloc[1:].items(), 2):
-            row = table.loc[method]
-            difference, p_values = number(-row.median_difference), map(_p_value, (row.p_value, row.p_holm))
-            lines.append((number(rank, 0), name(method), number(-loss), difference, *p_values))
+        lines: list[tuple[Cell, ...]] = []
+        for rank, (method, loss) in enumerate(means.items(), 1):
+            tested: tuple[Cell, ...] = (name(""),) * 3
+            if rank > 1:
+                row = table.loc[method]
+                tested = (number(-row.median_difference), _p_value(row.p_value), _p_value(row.p_holm))
+            lines.append((number(rank, 0), name(method), number(-loss), *tested))
         note = (
             f"Over {len(whole)} splits that each of these methods has; p by the corrected resampled t-test of paired "
             f"splits (Nadeau and Bengio 2003), with Holm's correction over {len(table)} methods. The first was chosen "

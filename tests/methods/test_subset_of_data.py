@@ -106,7 +106,7 @@ def bound(fitted, X, y, num, propagation):
     return fit_term + own - kl(first.mu, first.Sig, first.K(X[S])) - kl(mean, Sig, last.K(Z_S))
 
 
-@pytest.fixture(scope="module", params=["joint", "diagonal"])
+@pytest.fixture(scope="module", params=door.first_of(["joint", "diagonal"]))
 def two_layers(request):
     """Six rows outside the subset in batches of 2: ten rows of the trace after the first ten are 33 epochs."""
     X, y = rows()
