@@ -12,8 +12,9 @@ from dgpbench.commands.output import say
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
 from dgpbench.datasets.encoding import said_of_unknown
-from dgpbench.datasets.table_files import OPENERS, parts
+from dgpbench.datasets.table_files import parts
 from dgpbench.datasets.table_settings import TableSettings
+from dgpbench.datasets.text_files import OPENERS
 from dgpbench.errors import Refused
 from dgpbench.methods.contract import OUTSIDE
 from dgpbench.models import directory, summaries

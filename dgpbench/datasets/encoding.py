@@ -294,12 +294,6 @@ class ColumnEncoder:
         """Plain data."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "ColumnEncoder":
-        """From what ``to_json`` gave."""
-        columns = [Column(**{**each, "categories": tuple(each["categories"])}) for each in values["columns"]]
-        return cls(tuple(columns), Schema(**values["schema"]))
-
 
 @dataclass(frozen=True, eq=False)
 class UserColumns:

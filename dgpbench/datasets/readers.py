@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dgpbench.datasets.table_files import separator_of
+from dgpbench.datasets.text_files import separator_of
 
 
 def whitespace(file: BinaryIO) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dgpbench.config.settings import typed as checked
 from dgpbench.datasets.encoding import ColumnEncoder, Schema, in_words, typed
 from dgpbench.datasets.registry import load, specs
 from dgpbench.datasets.table import Table
@@ -126,7 +127,7 @@ def test_imputing_is_ready_for_gaps_that_training_did_not_have(tmp_path: Path) -
 def test_an_encoder_comes_back_from_plain_data_with_the_same_bits(tmp_path: Path) -> None:
     table = own(tmp_path, HOUSES, **AUTO)
     X, encoder = table.encoded(np.array([0, 1, 2]))
-    again = ColumnEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    again = checked(ColumnEncoder, json.loads(json.dumps(encoder.to_json())), "columns")
     assert again == encoder
     assert table.raw is not None
     np.testing.assert_array_equal(again.encode(table.raw.rows), X)

@@ -10,7 +10,8 @@ import pytest
 
 from dgpbench.datasets.registry import load, specs
 from dgpbench.datasets.table import Table
-from dgpbench.datasets.table_files import separator_of, stem
+from dgpbench.datasets.table_files import stem
+from dgpbench.datasets.text_files import separator_of
 from dgpbench.errors import Refused
 
 
