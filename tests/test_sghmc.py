@@ -269,6 +269,7 @@ def test_normality_pvalues_are_uniform_for_normals_and_small_for_uniforms():
     assert np.all(np.isnan(normality_pvalues(np.zeros((10, 2)))))
 
 
+@pytest.mark.full
 def test_a_run_that_resumes_from_any_checkpoint_ends_in_the_same_bits(tmp_path):
     whole = sampling.fit(toy_rows(), choices(1), SEEDS, TrainingLog()).posterior()["samples_1"]
     for stop_after in (8, 18, 25):  # within the burn-in, after it, and while collecting

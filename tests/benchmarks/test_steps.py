@@ -27,6 +27,7 @@ def test_real_processes_step_in_turn_and_the_table_has_a_floor(tmp_path):
     assert (frame["data"] == "bimodal").all()
 
 
+@pytest.mark.full
 def test_a_cell_that_cannot_be_timed_says_why_and_the_others_stand():
     plan = cases.parse(["methods=mf", "M=8,999999", *TINY[:1], *TINY[2:-1], "repeats=1"])
     frame = steps.measure(plan)
