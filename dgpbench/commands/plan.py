@@ -5,7 +5,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
-from dgpbench.benchmarks.forecast import between, least_seconds
+from dgpbench.benchmarks.forecast import TIMES_THE_PRODUCTS, between, least_seconds
 from dgpbench.commands.validate import declared
 from dgpbench.experiments.items import load
 from dgpbench.experiments.plan import (
@@ -37,7 +37,7 @@ def plan(options: Namespace) -> int:
             | ({"why": each.why} if each.why else {})
             for each in runs
         ]
-        whole, least = not left.others, left.seconds + left.least
+        whole, least = not left.others, left.seconds + TIMES_THE_PRODUCTS[0] * left.products
         times = {"seconds_left": least if whole else None, "seconds_left_at_least": None if whole else least or None}
         print(json.dumps({"item": item.name, "counts": count(runs), **times, "runs": entries}, indent=2))
         return 0
@@ -58,33 +58,33 @@ class _Left:
     :param like: how many are like runs that are done
     :param seconds: of those, by the runs that they are like
     :param others: how many are like none
-    :param least: seconds of those at least, by their products
+    :param products: seconds that the matrix products of those take
     :param unknown: how many of those have no products to count
     """
 
     like: int
     seconds: float
     others: int
-    least: float
+    products: float
     unknown: int
 
     def in_words(self) -> str:
         known = f"about {in_words(self.seconds)}"
         if not self.others:
             return known
-        products = f"{between(self.least)}, by matrix products"
+        others = f"{between(self.products)}, by matrix products"
         if self.like:
-            products = f"of methods without a run yet {products}"
+            others = f"of methods without a run yet {others}"
         parts = {
             f"{known} for {counted(self.like, 'run')} of methods with records": self.like,
-            products: self.least,
+            others: self.products,
             f"{counted(self.unknown, 'run')} not counted, whose time nobody knows before one is done": self.unknown,
         }
         return "; ".join(text for text, some in parts.items() if some)
 
 
 def _left(todo: list[Planned], seconds: list[float | None]) -> _Left:
-    """What records say of each run, and where they say nothing the least time by its products."""
+    """What records say of each run, and where they say nothing the time of its products."""
     bounds: dict[str, float | None] = {}
     found = []
     others = [each.run for each, known in zip(todo, seconds, strict=True) if known is None]
