@@ -166,6 +166,19 @@ def test_marks_of_gaps_are_the_same_in_every_format(name: str, tmp_path: Path) -
     assert features(of_frame(frame.drop(columns="y"), frame["y"].to_numpy(), "y", reading)) == expected
 
 
+@pytest.mark.parametrize("mark", ["-999", "-999.00", "-9.99e2", " -999"])
+def test_a_number_that_marks_a_gap_does_so_however_it_is_written(mark: str, tmp_path: Path) -> None:
+    table = own(tmp_path, f"a,y\n1,1\n{mark},2\n3,4\n", na_values=[-999], missing="impute")
+    assert features(table) == [[1, 0], [2, 1], [3, 0]]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.xlsx"])
+def test_a_number_marks_a_gap_among_numbers_that_are_categories(name: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, -999, 3, 1], "y": [1, 2, 4, 5]})
+    table = own(tmp_path, frame, name, na_values=[-999], missing="impute", categorical=["a"])
+    assert table.encoded(np.arange(4))[1].describe()[0]["categories"] == ["(missing)", "1", "3"]
+
+
 def test_all_formats_give_one_table(tmp_path: Path) -> None:
     frame = pd.DataFrame({
         "n": [1, 2, 3], "x": [0.1, 2.5, np.nan], "c": ["01", "x", "5.0"], "zip": [10115, 10117, 10115],

@@ -141,6 +141,7 @@ HOSTILE = {
     "scale": lambda record: record["data"].update(scale_y=0),
     "notes": lambda record: record.update(notes=[None]),
     "depth": lambda record: record.update(notes="TO BE DEEP"),
+    "depth that is read": lambda record: record["config"].update(x=json.loads("[" * 600 + "]" * 600)),
 }
 COMMANDS = [
     ("table", *TABLE),
@@ -168,6 +169,22 @@ def test_a_hostile_record_is_named_and_stops_no_command(tmp_path, capsys, kind):
     assert door.command("show", str(path)) == 2
     assert door.command("results", "redo", str(path)) == 2
     assert door.command("results", "verify", str(tmp_path)) == 1
+
+
+def test_seconds_whose_parts_exceed_the_total_are_named(three, capsys):
+    path = next(three.rglob("split1-seed0/record.json"))
+    forge(path, lambda record: record["seconds"].update(training=1000.0))
+    assert door.command("results", "verify", str(three)) == 1
+    assert f"{path} contradicts itself: its seconds are" in capsys.readouterr().out
+
+
+def test_a_record_behind_a_link_back_is_counted_once(three, capsys):
+    capsys.readouterr()
+    assert door.command("results", "verify", str(three)) == 0
+    before = capsys.readouterr().out
+    (three / "runs" / "interpolation" / "again").symlink_to(three / "runs")
+    assert door.command("results", "verify", str(three)) == 0
+    assert capsys.readouterr().out == before
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "forbidden", "cycle"])
