@@ -39,10 +39,11 @@ def test_a_script_in_any_text_of_a_record_reaches_the_report_as_text(tmp_path):
     from one_record import directory_of, record_of
 
     for split, status in enumerate(("failed", "done")):
-        changed = {"method": SCRIPT, "dataset": SCRIPT, "split": split}
+        name = SCRIPT.replace("/", "")
+        changed = {"method": name, "dataset": name, "split": split}
         record = record_of(status=status, reason=SCRIPT, traceback=SCRIPT)
         texts = {
-            "data": {"name": SCRIPT, "n": 1, "d": 1, "dropped": [SCRIPT]},
+            "data": record["data"] | {"name": SCRIPT, "dropped": [SCRIPT]},
             "notes": [SCRIPT],
             "host": {"cpu": SCRIPT},
         }
