@@ -10,8 +10,8 @@ from dgpbench.system.progress import in_words
 from dgpbench.training.early_stopping import may_end_early
 from dgpbench.training.settings import LbfgsSettings, OwnSettings
 
-# The runs in results/records took so many times what their products take on this machine, and at most so much longer
-# to start; docs/cost.md has a sample. Where training may end early they took less.
+# Of 119 cells of results/records, 110 took between so many times what their products take on one machine, and so much
+# longer to start; docs/cost.md has a sample. Those whose training ended early took less.
 TIMES_THE_PRODUCTS = (0.5, 6.0)
 START_SECONDS = 20.0
 

@@ -84,10 +84,10 @@ def read(file: BinaryIO, reader: Mapping[str, Any]) -> np.ndarray:
 
 
 def saved_again(file: BinaryIO) -> np.ndarray:
-    """A workbook, or text with any separator, with a header or without."""
+    """A workbook, or text with any separator, with a header or without; the digest of the content decides."""
     first = file.readline()
     file.seek(0)
     if first[:4] in ENGINES:
         return excel(file, engine=ENGINES[first[:4]])
-    header = first.decode("utf-8-sig")
-    return csv(file, separator_of(header), header=any(map(str.isalpha, header)))
+    line = first.decode("utf-8-sig")
+    return csv(file, separator_of(line), header=line.strip(' "')[:1] not in "+-.0123456789")

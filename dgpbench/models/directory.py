@@ -176,7 +176,9 @@ def _arrays(directory: Path, stored: Mapping[str, Any] | None, description: Desc
 
 
 def _shape(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, tuple[int, ...]]:
-    """The name of an array and the shape in its header; as many numbers follow."""
+    """The name of an array and the shape in its header, whose numbers are all there: ``save`` compresses nothing."""
+    if member.compress_size != member.file_size:  # before anything is unpacked: a header may state 4 GB of itself
+        raise ValueError(f"{member.filename} is compressed")
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]

@@ -124,6 +124,8 @@ def _improvement_grid(metric: str, found: Compared) -> Grid:
 
 def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
     """Methods on each table of a user's own, ranked by their mean log-likelihood, and compared with the first."""
+    if "tll" not in frame:
+        return []
     ours = frame["dataset"].isin(groups.names("dataset"))
     own = frame[~ours & (frame["status"] == "done") & frame["is_evaluation_split"]]
     columns = ("rank", "method", "tll", "less the first's", "p", "p, Holm")
@@ -150,5 +152,7 @@ def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
             f"splits (Nadeau and Bengio 2003), with Holm's correction over {len(table)} methods. The first was chosen "
             "by these scores, which favours it."
         )
+        if lacking := [method for method in dict.fromkeys(called) if method not in whole]:
+            note += f" Left out, without a log-likelihood on each split: {', '.join(lacking)}."
         grids.append(Grid(f"{dataset}, ranked: {task}, {protocol}, {budget}", columns, tuple(lines), (note,)))
     return grids

@@ -182,10 +182,11 @@ def read_record(path: str | os.PathLike) -> Record:
 
 def _content(path: Path) -> dict[str, Any]:
     """What a file has in it, if that is a record of this dgpbench or an earlier one."""
-    if path.exists() and not path.is_file():
+    facts = path.stat()  # once: another process may replace the record at any time
+    if not stat.S_ISREG(facts.st_mode):
         raise ValueError(f"{path} is not a file")
-    if path.stat().st_size > LARGEST_RECORD:
-        raise ValueError(f"{path} is not a record of dgpbench: it is {path.stat().st_size:,} bytes long")
+    if facts.st_size > LARGEST_RECORD:
+        raise ValueError(f"{path} is not a record of dgpbench: it is {facts.st_size:,} bytes long")
     try:
         record = fields.parse(path.read_text(encoding="utf-8"))
     except ValueError as problem:

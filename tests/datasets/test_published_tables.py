@@ -128,3 +128,20 @@ def test_a_copy_that_a_spreadsheet_saved_is_imported_with_equal_bits(name, endin
     rows = import_path(copy)
     assert [(row.name, row.status) for row in rows] == [(name, "imported")]
     assert load(spec).digest_xy_ordered == published.digest_xy_ordered
+
+
+def test_a_copy_without_a_header_is_imported_whole_though_its_numbers_have_letters(mirror, tmp_path, monkeypatch):
+    monkeypatch.setenv("DGPBENCH_MIRROR", str(mirror))
+    spec = specs()["yacht"]
+    published = load(spec)
+    (source, *_) = [
+        each for part in loader(spec).parts(spec) for each in part.sources if (mirror / each.place).exists()
+    ]
+    with opened(mirror / source.place, source.member) as file:
+        rows = readers.read(file, source.reader)
+    copy = tmp_path / "copy.csv"
+    copy.write_text("".join(",".join(f"{value:.17e}" for value in row) + "\n" for row in rows))
+    monkeypatch.delenv("DGPBENCH_MIRROR")
+    monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
+    assert [row.status for row in import_path(copy)] == ["imported"]
+    assert load(spec).digest_xy_ordered == published.digest_xy_ordered

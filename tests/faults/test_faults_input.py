@@ -125,7 +125,7 @@ def test_a_run_that_cannot_fit_in_memory_says_so_before_it_starts(overrides, exp
 @pytest.mark.parametrize("method", ["mf", "sghmc"])
 def test_more_samples_than_any_use_has_are_refused(method, tiny, tmp_path, capsys):
     assert tiny(f"method={method}", "prediction.num_samples=100000000000") == 2
-    assert "prediction.num_samples takes a whole number" in one_sentence(capsys.readouterr().err)
+    assert "takes a whole number of at least 1 and at most 100000" in one_sentence(capsys.readouterr().err)
     assert not list(tmp_path.rglob(store.RECORD))
 
 

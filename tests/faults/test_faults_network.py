@@ -3,7 +3,9 @@
 import contextlib
 import io
 import socket
+import socketserver
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -76,31 +78,50 @@ def other_bytes() -> Response:
     return Response(TABLE.replace(b"10", b"11"))
 
 
-def redirecting(place: str) -> Response:
-    """To an address as it stands, which werkzeug would mend."""
-    answer = Response(status=302)
-    answer.autocorrect_location_header = False
-    answer.headers["Location"] = place
-    return answer
+def raw(status: bytes, header: bytes, body: bytes = b"") -> bytes:
+    return b"HTTP/1.1 %s\r\n%s\r\nConnection: close\r\n\r\n%s" % (status, header, body)
 
 
+PLACES = (b"http://[::1", b"http://\xff\xfe/", b"http://a:b:c/", b"file:///etc/passwd", b"//", b"http://" + b"a" * 300)
 MALFORMED = [
-    *(Response(TABLE, headers={"Content-Length": text}) for text in ("many", "-5", "1e3", "9" * 5000, "")),
-    *map(
-        redirecting,
-        ("http://[::1", "http://\xff\xfe/", "http://a:b:c/", "file:///etc/passwd", "//", "http://" + "a" * 300),
+    *(
+        raw(b"200 OK", b"Content-Length: " + each, TABLE)
+        for each in (b"many", b"-5", b"1e3", b"9" * 5000, b"", b"3, 4")
     ),
-    Response(TABLE, headers={"Content-Encoding": "gzip"}),
-    Response(TABLE, headers={"Content-Type": "\xff; charset=\xfe"}, status=206),
+    *(raw(b"302 Found", b"Location: " + place) for place in PLACES),
+    raw(b"200 OK", b"Content-Encoding: gzip", TABLE),
+    raw(b"206 Partial Content", b"Content-Type: \xff; charset=\xfe", TABLE),
+    raw(b"200 OK", b"Transfer-Encoding: chunked", b"many\r\n" + TABLE),
+    raw(b"many OK", b"Server: none", TABLE),
+    raw(b"200 OK", b"a" * 100_000, TABLE),
+    b"\x00\xff" * 50,
+    b"",
 ]
 
 
+@contextlib.contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """The URL of a server whose every answer is these bytes, which a server of a library would mend."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/bad.csv"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("bar", [False, True], ids=["plain", "terminal"])
 @pytest.mark.parametrize("number", range(len(MALFORMED)))
-def test_a_malformed_answer_is_passed_over_for_the_next_source(number, httpserver: HTTPServer, cache, monkeypatch):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)  # the bar reads the length, too
-    httpserver.expect_request("/bad.csv").respond_with_handler(lambda request: MALFORMED[number])
+def test_a_malformed_answer_is_passed_over_for_the_next_source(number, bar, httpserver, cache, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: bar, raising=False)  # a bar reads the length, too
     httpserver.expect_request("/good.csv").respond_with_data(TABLE)
-    assert load(spec(httpserver.url_for("/bad.csv"), httpserver.url_for("/good.csv"))).num_rows == 3
+    with answering(MALFORMED[number]) as url:
+        assert load(spec(url, httpserver.url_for("/good.csv"))).num_rows == 3
     assert kept(cache) == [TABLE]
 
 

@@ -219,10 +219,20 @@ def test_methods_on_a_users_own_table_are_ranked_and_tested(toy, results, tmp_pa
         for method, tll in scores.items():
             if (method, split) != ("gpr", 3):
                 toy({"tll": tll, "nlpp": -tll}, dataset="houses-74b5fd96", method=method, num_layers=3, split=split)
-    seen = tables_in(write_report(results, tmp_path / "own.html").read_text())
+    page = write_report(results, tmp_path / "own.html").read_text()
+    seen = tables_in(page)
     (caption,) = [each for each in seen if each.startswith("houses-74b5fd96, ranked")]
     _, first, second = seen[caption]
     assert (first[:2], second[:2]) == (["1", "star L3"], ["2", "mf L3"])
     share = DATA["n_test"] / DATA["n_train"]
     t = 0.3 / np.sqrt((1 / 4 + share) * np.var([0.1, 0.2, 0.3, 0.6], ddof=1))
     assert [float(cell) for cell in second[3:5]] == pytest.approx([-0.3, 2 * stats.t.sf(t, 3)], abs=5e-4)
+    assert "Left out, without a log-likelihood on each split: gpr L3." in page
+
+
+def test_a_table_of_ones_own_without_log_likelihoods_is_reported(toy, results, tmp_path):
+    for split in range(2):
+        toy({"crps": 1.0}, dataset="houses-74b5fd96", method="gradient_boosting_quantiles", num_layers=1, split=split)
+    page = write_report(results, tmp_path / "own.html").read_text()
+    assert "houses-74b5fd96" in page
+    assert "ranked" not in page
