@@ -5,12 +5,14 @@ import shlex
 from pathlib import Path
 
 import door
+import pytest
 
 from dgpbench.report.collect import collect
 
 PAGE = Path(__file__).parents[2] / "docs" / "your_method.md"
 
 
+@pytest.mark.full
 def test_the_file_and_the_commands_of_the_page_work(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text(encoding="utf-8")
