@@ -31,7 +31,7 @@ def bibtex(key: str, name: str, title: str) -> str:
     entry["title"] = f"{{{entry['title']}}}"
     if "eprint" in entry:
         entry |= {"archiveprefix": "arXiv", "doi": f"10.48550/arXiv.{entry['eprint']}"}
-    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in entry.items())
+    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in entry.items()).replace("&", r"\&")
     return f"@{kind}{{{key},\n{lines}}}"
 
 

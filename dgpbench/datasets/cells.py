@@ -180,6 +180,8 @@ class Cells:
             dates = pd.to_datetime(column, format=date_format or ISO, errors="coerce", utc=True)
         except ValueError as error:
             raise Refused(f"dataset.date_format={date_format} cannot be used: {error}") from error
+        # pandas reads "now" as today's date, and "--5" as May of the year 0.
+        dates = dates.where(column.str.contains(r"\d" if date_format else r"^\d{4}", na=False))
         if date_format and re.search("%[a-zA-Z]%", date_format):
             # Without marks between its parts, 1012020 would be the 10th of January.
             dates = dates.where(dates.dt.strftime(date_format) == column)

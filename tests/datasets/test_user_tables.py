@@ -111,6 +111,9 @@ def test_following_the_advice_of_a_message_reads_the_numbers(cents: list[int], m
         ("a;b;y\n1,5;2.5;1\n2,5;3.5;2\n", {"decimal": "comma"}, "no setting reads these beside the other numbers"),
         ("d;y\n01012020;1\n02012020;2\n", {"dates": "auto", "date_format": "%d%m%Y"}, r"'dataset.dates=\[d\]' makes dates"),  # noqa: E501
         ("d;y\n1012020;1\n02012020;2\n", {"dates": ["d"], "date_format": "%d%m%Y"}, "no date in 1 cell .row 1"),
+        ("d;y\n2020-01-01;1\nnow;2\n", {"dates": ["d"]}, "no date in 1 cell .row 2"),
+        ("d;y\n01.01.2020;1\ntoday;2\n", {"dates": ["d"], "date_format": "%d.%m.%Y"}, "no date in 1 cell .row 2"),
+        ("d;y\n5;1\n--5;2\n", {}, "text in 1 cell"),
         ("# made by R\na,y\n1,2\n3,4\n", {}, "line 2 has 1 cell .*: delete titles and comments"),
         ('"a" "y"\n"1" 2 3\n"2" 4 5\n', {}, "line 2 has 3 cells .*, its header 2: .*R's write.table"),
         ("Prices,,\na,b,y\n1,2,3\n3,4,5\n", {}, "names one column of 3, 'Prices': delete titles"),
