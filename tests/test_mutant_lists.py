@@ -1,28 +1,25 @@
 """The lists of known faults: each still has its place in the package, so that `make test-mutants` can put it there."""
 
+import ast
 from collections import Counter
-from pathlib import Path
 
 import pytest
-import yaml
+from mutants.run import ROOT, read_all
 
-ROOT = Path(__file__).parent.parent
-FAULTS = [
-    fault for path in sorted((ROOT / "tests/mutants").glob("*.yaml")) for fault in yaml.safe_load(path.read_text())
-]
+LISTS = read_all()
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=[fault["name"] for fault in FAULTS])
-def test_a_fault_has_one_place_compiles_and_its_tests_exist(fault):
-    text = (ROOT / fault["file"]).read_text()
-    assert text.count(fault["piece"]) == 1, "the piece is not there exactly once"
-    assert fault["piece"] != fault["replacement"]
-    if fault["file"].endswith(".py"):
-        compile(text.replace(fault["piece"], fault["replacement"]), fault["file"], "exec")
-    for test in fault["tests"]:
-        path, _, name = test.partition("::")
-        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text() if name else (ROOT / path).exists()
+@pytest.mark.parametrize("name", LISTS)
+def test_faults_have_one_place_compile_and_their_tests_exist(name):
+    for mutant in LISTS[name]:
+        path, text = mutant.faulty()
+        original = (ROOT / path).read_text(encoding="utf-8")
+        assert mutant.node_ids(), mutant.name
+        assert text != original, f"{mutant.name} changes nothing"
+        if path.suffix == ".py":
+            ast.parse(text, mutant.name)
 
 
 def test_a_fault_has_a_name_of_its_own():
-    assert [name for name, count in Counter(fault["name"] for fault in FAULTS).items() if count > 1] == []
+    counts = Counter(mutant.name for mutants in LISTS.values() for mutant in mutants)
+    assert [name for name, count in counts.items() if count > 1] == []

@@ -4,11 +4,14 @@
 
 The faults are the lists in the YAML files beside this one. Each entry has
 
-    name          one name for one fault, in words joined by dashes
-    file          the file of the package that it is put into
-    piece         text that occurs there exactly once
-    replacement   what stands there instead
-    tests         the tests that must notice, as pytest names them
+    name          the fault's name, words joined by dashes
+    function      the function or class that gets the fault: ``marginalise``, ``DeepGP.sample``; with its module,
+                  ``layers.build``, where the name alone is not unique
+    file          instead of a function: the file that gets the fault
+    piece         code that occurs there exactly once; white space and line breaks do not count
+    replacement   the code that replaces it
+    tests         the tests that must notice, by name: ``test_x`` or ``test_x[case]``; ``test_file.py::test_x`` where the
+                  name alone is not unique
     review        true for the faults that an outside review had found unnoticed
     raises        the exception that the tests must end with, where it is one of BROKEN
 
@@ -20,14 +23,18 @@ TensorFlow is imported once: each fault's tests run in a fork of this process.
 """
 
 import argparse
+import ast
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,23 +56,93 @@ class Mutant:
     """One fault, and the tests that must notice it."""
 
     name: str
-    file: str
     piece: str
     replacement: str
     tests: tuple[str, ...]
+    function: str | None = None
+    file: str | None = None
     review: bool = False
     raises: str | None = None
 
+    def place(self) -> tuple[Path, int, int]:
+        """Return the file and the range of characters that the fault replaces; raise LookupError if not unique."""
+        if self.file is not None:
+            path, begin, end = Path(self.file), 0, None
+        else:
+            found = _functions().get(self.function, [])
+            if len(found) != 1:
+                raise LookupError(f"{len(found)} functions are named {self.function}, not one")
+            path, begin, end = found[0]
+        text = (ROOT / path).read_text(encoding="utf-8")
+        tokens = (re.escape(token) for token in re.findall(r"\w+|[^\w\s]", self.piece))
+        matches = list(re.compile(r"\s*".join(tokens)).finditer(text, begin, len(text) if end is None else end))
+        if len(matches) != 1:
+            raise LookupError(f"the piece occurs {len(matches)} times in {self.function or path}, not once")
+        return path, *matches[0].span()
+
+    def faulty(self) -> tuple[Path, str]:
+        """Return the file and its text with the fault."""
+        path, begin, end = self.place()
+        text = (ROOT / path).read_text(encoding="utf-8")
+        return path, text[:begin] + self.replacement.strip() + text[end:]
+
+    def node_ids(self) -> tuple[str, ...]:
+        """Return the tests as pytest names them; raise LookupError if a name is not unique."""
+        return tuple(map(_node_id, self.tests))
+
     def apply(self, root: Path) -> str | None:
         """Put the fault into a copy; why that cannot be done, or None."""
-        path = root / self.file
-        if not path.is_file():
-            return f"{self.file} does not exist"
-        text = path.read_text(encoding="utf-8")
-        if text.count(self.piece) != 1:
-            return f"the piece occurs {text.count(self.piece)} times in {self.file}, not once"
-        path.write_text(text.replace(self.piece, self.replacement), encoding="utf-8")
+        try:
+            path, text = self.faulty()
+        except (LookupError, OSError) as error:
+            return str(error)
+        (root / path).write_text(text, encoding="utf-8")
         return None
+
+
+@cache
+def _functions() -> dict[str, list[tuple[Path, int, int]]]:
+    """Every function and class of the package by every dotted end of its name: file, first and last character."""
+    functions: dict[str, list[tuple[Path, int, int]]] = {}
+    for path in (ROOT / "dgpbench").rglob("*.py"):
+        text, relative = path.read_text(encoding="utf-8"), path.relative_to(ROOT)
+        starts = [0, *accumulate(len(line) for line in text.splitlines(keepends=True))]
+        for names, node in _definitions(ast.parse(text), relative.with_suffix("").parts):
+            first = min(each.lineno for each in (node, *node.decorator_list))
+            place = (relative, starts[first - 1], starts[node.end_lineno])
+            for length in range(1, len(names) + 1):
+                functions.setdefault(".".join(names[-length:]), []).append(place)
+    return functions
+
+
+def _definitions(tree: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ast.AST]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield (*names, node.name), node
+            yield from _definitions(node, (*names, node.name))
+        elif isinstance(node, ast.stmt):
+            yield from _definitions(node, names)
+
+
+@cache
+def _test_files() -> dict[str, list[str]]:
+    """The files that define each test, and each file by its name."""
+    files: dict[str, list[str]] = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        relative = path.relative_to(ROOT).as_posix()
+        for name in (path.name, *re.findall(r"^ *def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)):
+            files.setdefault(name, []).append(relative)
+    return files
+
+
+def _node_id(test: str) -> str:
+    file, _, name = test.rpartition("::")
+    found = _test_files().get(file or name.partition("[")[0], [])
+    if not file and name.endswith(".py"):
+        found, name = _test_files().get(name, []), ""
+    if len(found) != 1:
+        raise LookupError(f"{len(found)} files have {file or name}, not one")
+    return f"{found[0]}::{name}" if name else found[0]
 
 
 def read_all(folder: Path = HERE) -> dict[str, list[Mutant]]:
@@ -149,7 +226,7 @@ def try_one(mutant: Mutant) -> tuple[Mutant, str, float]:
         verdict = mutant.apply(root)
         if verdict is None:
             log = Path(folder, "log.txt")
-            verdict = _verdict(mutant, run_tests(root, mutant.tests, log), log)
+            verdict = _verdict(mutant, run_tests(root, mutant.node_ids(), log), log)
     return mutant, verdict, time.perf_counter() - begin
 
 
@@ -174,7 +251,7 @@ def _last_line(log: Path) -> str:
 def without_faults(mutants: list[Mutant], workers: int) -> Iterator[str]:
     """The named tests on an unchanged copy, a fork for each file of tests; a sentence for each that does not pass."""
     by_file: dict[str, set[str]] = {}
-    for test in {test for mutant in mutants for test in mutant.tests}:
+    for test in {test for mutant in mutants for test in mutant.node_ids()}:
         by_file.setdefault(test.split("::")[0], set()).add(test)
     with TemporaryDirectory(prefix="mutant-") as folder, ThreadPoolExecutor(workers) as pool:
         root = copy(Path(folder, "repository"))
@@ -194,7 +271,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     mutants = chosen(read_all(), options.names)
     if options.list:
-        print(*(f"{mutant.name}  {mutant.file}" for mutant in mutants), sep="\n")
+        print(*(f"{mutant.name}  {mutant.function or mutant.file}" for mutant in mutants), sep="\n")
         return 0
     begin = time.perf_counter()
     _import_once()
@@ -204,7 +281,7 @@ def main(arguments: list[str] | None = None) -> int:
     with ThreadPoolExecutor(options.workers) as pool:
         for mutant, verdict, seconds in pool.map(try_one, mutants):
             noticed += verdict.startswith("noticed")
-            print(f"{verdict:10} {mutant.name:60} {seconds:6.1f} s  {mutant.file}", flush=True)
+            print(f"{verdict:10} {mutant.name:60} {seconds:6.1f} s  {mutant.function or mutant.file}", flush=True)
     seconds = time.perf_counter() - begin
     reviewed = sum(mutant.review for mutant in mutants)
     print(f"{noticed} of {len(mutants)} faults noticed ({reviewed} of the list are the review's), {seconds:.0f} s")
