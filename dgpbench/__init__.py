@@ -15,7 +15,7 @@ __all__ = ["DeepGPRegressor", "load", "load_results", "log_score", "neg_crps"]
 
 if TYPE_CHECKING:
     from dgpbench.models.estimator import DeepGPRegressor, load
-    from dgpbench.predictions.distribution import log_score, neg_crps
+    from dgpbench.predictive.distribution import log_score, neg_crps
     from dgpbench.report.collect import load_results
 
 # Imported when they are first asked for: the command line needs none of them, and starts without scikit-learn.
@@ -23,8 +23,8 @@ _PLACES = {
     "DeepGPRegressor": ("models.estimator", "DeepGPRegressor"),
     "load": ("models.estimator", "load"),
     "load_results": ("report.collect", "load_results"),
-    "log_score": ("predictions.distribution", "log_score"),
-    "neg_crps": ("predictions.distribution", "neg_crps"),
+    "log_score": ("predictive.distribution", "log_score"),
+    "neg_crps": ("predictive.distribution", "neg_crps"),
 }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dgpbench import __version__
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.system import files, interrupts, terminal
 
 # With a default of its own, since argparse else calls them required where another argument is missing.
@@ -37,7 +37,7 @@ class _Parser(argparse.ArgumentParser):
 
         quoted = re.findall(r"'([^']*)'", message)  # in a complaint of a choice: what was given, then what there is
         hint = did_you_mean(quoted[0], quoted[1:]) if "invalid choice" in message else ""
-        raise Refused(f"{message}{hint}; `{self.prog} --help` says what works")
+        raise UserError(f"{message}{hint}; `{self.prog} --help` says what works")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -299,7 +299,7 @@ def _answer(arguments: list[str]) -> int:
     try:
         with interrupts.handled():
             return _dispatch(_with_plugins(arguments))
-    except Refused as refusal:
+    except UserError as refusal:
         print(f"dgpbench: {refusal}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as missing:

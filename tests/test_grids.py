@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dgpbench.datasets.scaling import Standardiser
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.data.scaling import Standardiser
+from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.runs.predictive_grid import predictive_grid
 
 

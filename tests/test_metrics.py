@@ -9,9 +9,9 @@ from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from dgpbench.errors import Diverged
-from dgpbench.predictions import crps, metrics, points
-from dgpbench.predictions.metrics import METRICS
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictive import crps, metrics, points
+from dgpbench.predictive.metrics import METRICS
+from dgpbench.predictive.mixture import GaussianMixture
 
 NAMES = ["tll", "nlpp", "rmse", "crps", "coverage_50", "coverage_80", "coverage_90", "coverage_95", "calibration_error"]
 

@@ -103,7 +103,7 @@ def test_a_record_holds_no_path_of_this_machine_to_the_data(sghmc, table):
 
 
 def test_a_file_of_a_mirror_is_recorded_by_its_address(monkeypatch, tmp_path):
-    from dgpbench.datasets import registry
+    from dgpbench.data import registry
 
     url = "https://example.org/data/small.csv"
     spec = {"name": "small", "kind": "uci", "columns": ["a", "y"], "target": "y", "digest_xy": None}

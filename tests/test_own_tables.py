@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dgpbench.datasets import registry
-from dgpbench.predictions import posterior
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.data import registry
+from dgpbench.predictive import posterior
+from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.runs.effects import partial_dependence
 from dgpbench.runs.predictive_grid import rows_of_one_feature
 from dgpbench.runs.problem import prepare

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictive.mixture import GaussianMixture
 
 
 def mixture_of(S: int, N: int, P: int = 1, seed: int = 0) -> GaussianMixture:

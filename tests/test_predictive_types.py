@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import norm
 
 from dgpbench.errors import NonFinitePredictions
-from dgpbench.predictions import metrics, points
-from dgpbench.predictions.predictive import Gaussian, Quantiles, Samples
+from dgpbench.predictive import metrics, points
+from dgpbench.predictive.predictive import Gaussian, Quantiles, Samples
 
 LEVELS = np.arange(1, 400) / 400
 MEAN, DEVIATION = np.array([[-1.0], [2.0], [0.5]]), np.array([[0.5], [1.0], [3.0]])

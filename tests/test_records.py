@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from one_record import CONFIG, POINTS, TRACE, directory_of, forge, record_of
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs import store
 
 
@@ -74,7 +74,7 @@ def test_a_disk_that_cannot_be_written_is_refused_in_a_sentence_and_keeps_the_ol
 
     before = (run / "record.json").read_bytes()
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(Refused, match=rf"{os.strerror(code)}; [\d,]+ MiB free there.*results_dir="):
+    with pytest.raises(UserError, match=rf"{os.strerror(code)}; [\d,]+ MiB free there.*results_dir="):
         store.write_run(run, record_of(scores={"tll": 9.0}), POINTS)
     assert (run / "record.json").read_bytes() == before
     assert store.verify_run(run) == []

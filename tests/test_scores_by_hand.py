@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 from scipy.stats import kstest, norm
 
-from dgpbench.predictions import metrics, points
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictive import metrics, points
+from dgpbench.predictive.mixture import GaussianMixture
 
 # Two components for each of four rows; the targets are what each row was drawn to show.
 MEANS = np.array([[0.0, 1.0, -2.0, 10.0], [4.0, 1.0, 2.0, 10.0]])

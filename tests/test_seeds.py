@@ -6,7 +6,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from dgpbench.datasets.table import Table
+from dgpbench.data.table import Table
 from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.runs.run import seeds_of
 

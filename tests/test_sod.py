@@ -13,8 +13,8 @@ import small
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from dgpbench.datasets.scaling import Regression
-from dgpbench.errors import Refused
+from dgpbench.data.scaling import Regression
+from dgpbench.errors import UserError
 from dgpbench.gp.prior import mean_map
 from dgpbench.gp.subset_model import PROPAGATIONS, SubsetDeepGP
 from dgpbench.gp.subset_moments import batched_kernel, condition_on_labels, features, kl_divergence
@@ -231,7 +231,7 @@ def test_choices_are_distinct_rows_fixed_by_the_seed(name, num_inducing):
 
 
 def test_more_inducing_points_than_rows_are_refused_with_a_sentence():
-    with pytest.raises(Refused, match=r"num_inducing=5"):
+    with pytest.raises(UserError, match=r"num_inducing=5"):
         subset_choice.choose("random", np.zeros((4, 1)), 5, 0)
 
 

@@ -9,14 +9,14 @@ from scipy.optimize import check_grad
 from scipy.stats import norm
 
 from dgpbench import DeepGPRegressor, load
-from dgpbench.datasets import target_transforms
-from dgpbench.datasets.scaling import Standardiser
-from dgpbench.datasets.target_transforms import Log, SinhArcsinh
+from dgpbench.data import target_transforms
+from dgpbench.data.scaling import Standardiser
+from dgpbench.data.target_transforms import Log, SinhArcsinh
 from dgpbench.errors import NonFinitePredictions
-from dgpbench.predictions import points
-from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.predictions.predictive import Quantiles, Samples
-from dgpbench.predictions.warped import WarpedMixture, warped
+from dgpbench.predictive import points
+from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.predictive.predictive import Quantiles, Samples
+from dgpbench.predictive.warped import WarpedMixture, warped
 
 SKEWED = SinhArcsinh(location=-10.0, width=9.0, skewness=0.5, tails=0.6)
 WARPS = pytest.mark.parametrize("warp", [Log(), SKEWED], ids=["log", "sinh_arcsinh"])

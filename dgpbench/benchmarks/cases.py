@@ -8,7 +8,7 @@ from typing import Any
 
 from dgpbench.config import groups, overrides
 from dgpbench.config.settings import declared, did_you_mean
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.training.settings import AdamSettings, LbfgsSettings
 
@@ -92,12 +92,12 @@ def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")
     The first value of each size is the usual one. ``sweep=each`` (the default) varies one size at a time, the others at
     their usual value; ``sweep=product`` takes every combination. ``methods=mf,sghmc:B=2560`` gives one method its own.
 
-    :raises Refused: for an unknown key or name, or a value out of range
+    :raises UserError: for an unknown key or name, or a value out of range
     """
     given = dict(map(_split, texts))
     for key in given:
         if key not in KEYS:
-            raise Refused(f"bench has no setting '{key}'{did_you_mean(key, KEYS)}; it takes {', '.join(KEYS)}")
+            raise UserError(f"bench has no setting '{key}'{did_you_mean(key, KEYS)}; it takes {', '.join(KEYS)}")
     sizes: dict[str, list[Any]] = {
         key: [_count(key, text) for text in given.get(key, [str(usual)])] for key, usual in SIZES.items()
     }
@@ -136,7 +136,7 @@ def _method(text: str) -> tuple[str, dict[str, Any]]:
     pairs = dict(part.partition("=")[::2] for part in own)
     for key in pairs:
         if key not in SIZES:
-            raise Refused(f"methods={text} gives one method another size as in sghmc:B=2560, of {', '.join(SIZES)}")
+            raise UserError(f"methods={text} gives one method another size as in sghmc:B=2560, of {', '.join(SIZES)}")
     return _named("method", name), {key: _count(key, value) for key, value in pairs.items()}
 
 
@@ -149,30 +149,30 @@ def _named(group: str, name: str) -> str:
 def _single(key: str, given: dict[str, list[str]], usual: str) -> str:
     values = given.get(key, [usual])
     if len(values) != 1:
-        raise Refused(f"{key}={','.join(values)} cannot be used; {key} takes one value")
+        raise UserError(f"{key}={','.join(values)} cannot be used; {key} takes one value")
     return values[0]
 
 
 def _count(key: str, text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise Refused(f"{key}={text} cannot be used; {key} takes whole numbers of at least 1")
+        raise UserError(f"{key}={text} cannot be used; {key} takes whole numbers of at least 1")
     return int(text)
 
 
 def _choice(key: str, text: str) -> str:
     if text not in CHOICES[key]:
-        raise Refused(f"{key}={text} cannot be used; {key} is one of {', '.join(CHOICES[key])}")
+        raise UserError(f"{key}={text} cannot be used; {key} is one of {', '.join(CHOICES[key])}")
     return text
 
 
 def _fitting(cell: Cell) -> Cell:
     """A cell whose configuration resolves; one path where a method has no setting for it.
 
-    :raises Refused: for a method without gradient steps, or sizes it does not take
+    :raises UserError: for a method without gradient steps, or sizes it does not take
     """
     training = resolve(cell).training
     if isinstance(training, LbfgsSettings):
-        raise Refused(f"{cell.method} is fitted by L-BFGS on all rows, so it has no gradient step to time")
+        raise UserError(f"{cell.method} is fitted by L-BFGS on all rows, so it has no gradient step to time")
     return cell if isinstance(training, AdamSettings) else replace(cell, R=1)
 
 

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 
 from dgpbench.benchmarks.cases import Cell
 from dgpbench.benchmarks.rates import PRODUCT, PRODUCTS, measured_rate, product_rate
-from dgpbench.datasets.scaling import Regression
-from dgpbench.errors import Refused
+from dgpbench.data.scaling import Regression
+from dgpbench.errors import UserError
 from dgpbench.system.torch_session import without_triton
 
 STEPS = 10  # of one block, as our own loop records them
@@ -169,11 +169,11 @@ PEERS: dict[str, Callable[[Cell, Regression, Callable], None]] = {"gpflux": gpfl
 def installed() -> list[str]:
     """The peers that there are.
 
-    :raises Refused: where there are none
+    :raises UserError: where there are none
     """
     found = [name for name in PEERS if find_spec(name) is not None]
     if not found:
-        raise Refused(
+        raise UserError(
             "neither GPflux nor GPyTorch is installed; in a checkout, `pip install --constraint constraints.txt "
             "'.[peers]'` brings both (gigabytes)"
         )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,7 @@ def slopes(bench: "pd.DataFrame", size: str, usual: dict[str, float] | None = No
     :param bench: columns method, ms_per_step and the sizes, as ``bench steps`` writes them
     :param size: one of ``SIZES``
     :param usual: usual values; by default the most frequent of each column
-    :raises Refused: where no method has two values of the size
+    :raises UserError: where no method has two values of the size
     """
     others = [name for name in SETTING if name != size and name in bench]
     fixed = bench.dropna(subset=["ms_per_step"])
@@ -37,7 +37,7 @@ def slopes(bench: "pd.DataFrame", size: str, usual: dict[str, float] | None = No
         if rows[size].nunique() > 1
     }
     if not found:
-        raise Refused(f"no method of this table was timed at several values of {size} with the rest unchanged")
+        raise UserError(f"no method of this table was timed at several values of {size} with the rest unchanged")
     import pandas as pd
 
     return pd.Series(found, name=f"slope_{size}")

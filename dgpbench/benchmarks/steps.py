@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 from dgpbench.benchmarks.cases import OURS, Cell, Plan, interleaved
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,14 +128,14 @@ def table(steppers: Sequence[Stepper]) -> "pd.DataFrame":
     The rate is the median over all blocks of the run of equal precision and threads, so that one floor serves all.
     ``ms_per_step`` is wall-clock time; ``cpu_ms_per_step`` is processor time, which other programs hardly disturb.
 
-    :raises Refused: where no cell could be timed
+    :raises UserError: where no cell could be timed
     """
     import pandas as pd
 
     from dgpbench.system.provenance import cpu_model
 
     if all(stepper.problem for stepper in steppers):
-        raise Refused(f"no cell could be timed: {steppers[0].problem}")
+        raise UserError(f"no cell could be timed: {steppers[0].problem}")
     rates = _rates(steppers)
     rows = [_row(stepper, rates) | {"cpu": cpu_model()} for stepper in steppers]
     return pd.DataFrame(rows, columns=list(COLUMNS))

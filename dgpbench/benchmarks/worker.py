@@ -12,8 +12,8 @@ from typing import Any
 from dgpbench.benchmarks.cases import Cell, resolve
 from dgpbench.benchmarks.rates import product_rate
 from dgpbench.benchmarks.turns import Finished, Turns, own_standard_output
-from dgpbench.datasets.scaling import Regression
-from dgpbench.errors import Refused
+from dgpbench.data.scaling import Regression
+from dgpbench.errors import UserError
 from dgpbench.runs.resolve import Run
 from dgpbench.training.log import Predict, TrainingLog
 
@@ -44,7 +44,7 @@ def main() -> int:
         train(cell, lambda rate, facts: Turns(sys.stdin, answers, rate, facts))
     except Finished:
         return 0
-    except Refused as refusal:
+    except UserError as refusal:
         problem = str(refusal)
     except Exception as met:  # any library can fail in any way; the table's other cells go on
         problem = f"{type(met).__name__}: {met}".splitlines()[0]
@@ -86,14 +86,14 @@ def rows(cell: Cell, run: Run | None = None) -> tuple[Regression, str]:
     """Standardised training rows of split 0, and what they are: a step costs the same on normals of the same shape."""
     import numpy as np
 
-    from dgpbench.datasets import registry
+    from dgpbench.data import registry
     from dgpbench.runs.problem import prepare
 
     run = resolve(replace(cell, code="dgpbench")) if run is None else run
     try:
         problem = prepare(run, registry.load(run.dataset)).train
         source = cell.dataset
-    except Refused:
+    except UserError:
         if "n" not in run.dataset:
             raise
         rng = np.random.default_rng(0)

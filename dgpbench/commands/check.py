@@ -4,7 +4,7 @@ import math
 from argparse import Namespace
 from pathlib import Path
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import load
 from dgpbench.report import reference
 
@@ -12,7 +12,7 @@ from dgpbench.report import reference
 def check(options: Namespace) -> int:
     """Print a line for each reference cell; exit code 1 where one moved or is missing."""
     if not (math.isfinite(options.tolerance) and options.tolerance >= 0):
-        raise Refused(f"--tolerance {options.tolerance} cannot be used; it takes a number of at least 0")
+        raise UserError(f"--tolerance {options.tolerance} cannot be used; it takes a number of at least 0")
     item = load(options.item, options.overrides)
     path = Path(options.reference) if options.reference else reference.usual_path(item)
     lines = reference.check(options.item, options.overrides, path, options.tolerance)

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from dgpbench.config import groups, references
 from dgpbench.config.settings import did_you_mean
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 
 def cite(options: Namespace) -> int:
@@ -25,9 +25,9 @@ def cite(options: Namespace) -> int:
     return 0
 
 
-def _unknown(name: str) -> Refused:
+def _unknown(name: str) -> UserError:
     names = [*groups.offered("method"), *groups.names("dataset")]
-    return Refused(
+    return UserError(
         f"there is no method or data set '{name}'{did_you_mean(name, names)}; "
         "`dgpbench list methods` and `dgpbench list datasets` show them all"
     )

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from dgpbench.datasets import manage
+from dgpbench.data import manage
 
 GOOD = ("ready", "ok", "absent", "imported")
 

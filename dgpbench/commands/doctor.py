@@ -105,7 +105,7 @@ def _machine() -> list[Check]:
 
 
 def _data() -> list[Check]:
-    from dgpbench.datasets import manage
+    from dgpbench.data import manage
 
     where = manage.where()
     return [

@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.report.collect import collect
 from dgpbench.system.files import ANOTHER_FOLDER, ANOTHER_OUTPUT
@@ -33,7 +33,7 @@ def _all(options: Namespace) -> int:
 
     kind = options.format or "png"
     if options.output and Path(options.output).suffix.lstrip(".") in FORMATS:
-        raise Refused(f"figure all writes many files, so that --output {options.output} must be a folder")
+        raise UserError(f"figure all writes many files, so that --output {options.output} must be a folder")
     frame, waiting = None, []
     for item in items.every(options.overrides):
         frame = collect(item.results_dir) if frame is None else frame
@@ -42,7 +42,7 @@ def _all(options: Namespace) -> int:
             draw(item, frame, Path(options.output, path.name) if options.output else path, ANOTHER_OUTPUT)
         except NoRuns:
             waiting.append(item.name)
-        except Refused as refusal:
+        except UserError as refusal:
             print(f"{item.name}: {refusal}", file=sys.stderr)
     if waiting:
         print(f"no records yet: {', '.join(waiting)}")
@@ -61,13 +61,13 @@ def draw(item: items.Item, frame: "pd.DataFrame", first: Path, advice: str = ANO
 def format_of(given: str | None, output: str | None) -> str:
     """The format that was asked for, or that the file's name says.
 
-    :raises Refused: where the two disagree, or the name says none
+    :raises UserError: where the two disagree, or the name says none
     """
     suffix = Path(output).suffix.lstrip(".").lower() if output else ""
     if output and suffix not in FORMATS:
-        raise Refused(f"--output {output} must end in .{', .'.join(FORMATS)}, which names its format")
+        raise UserError(f"--output {output} must end in .{', .'.join(FORMATS)}, which names its format")
     if given and suffix and given != suffix:
-        raise Refused(f"--format {given} and --output {output} disagree; leave one of them out")
+        raise UserError(f"--format {given} and --output {output} disagree; leave one of them out")
     return given or suffix or "png"
 
 

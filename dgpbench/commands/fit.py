@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dgpbench.config.overrides import parse
-from dgpbench.errors import Diverged, Refused
+from dgpbench.errors import Diverged, UserError
 from dgpbench.methods.contract import OUTSIDE
 from dgpbench.models import directory
 from dgpbench.models.model import Model
@@ -22,18 +22,18 @@ NOT_HERE = ("task", "split", "results_dir", "plot", "timeout_minutes", "dataset.
 def fit(options: Namespace) -> int:
     """Score a held-out part, fit to all rows, save.
 
-    :raises Refused: before anything is fitted
+    :raises UserError: before anything is fitted
     """
     run = _run_of(options.overrides)
     if not 0 <= options.holdout < 1:
-        raise Refused(f"--holdout={options.holdout:g} cannot be used; it takes a share of at least 0 and below 1")
+        raise UserError(f"--holdout={options.holdout:g} cannot be used; it takes a share of at least 0 and below 1")
     try:
         with directory.prepared(options.output) as target:
             return _fit_and_save(run, options.holdout, target)
     except Diverged as ended:
         print(f"dgpbench: the fit diverged, and no model was saved: {ended}", file=sys.stderr)
         return 1
-    except Refused:
+    except UserError:
         raise
     except Exception as ended:  # a method from outside may fail in any way; ours tell where
         if not run.card.family.startswith(OUTSIDE):
@@ -45,12 +45,12 @@ def fit(options: Namespace) -> int:
 def _run_of(overrides: list[str]) -> Run:
     for key in (override.key_or_group for override in parse(overrides)):
         if key in NOT_HERE or key.startswith("task."):
-            raise Refused(f"fit trains on all rows of one table and has no {key}; `dgpbench run` has it")
+            raise UserError(f"fit trains on all rows of one table and has no {key}; `dgpbench run` has it")
     return check_overrides([*overrides, "plot=false"], multirun=False)[0]
 
 
 def _fit_and_save(run: Run, share: float, target: Path) -> int:
-    from dgpbench.datasets import registry
+    from dgpbench.data import registry
     from dgpbench.models import training
     from dgpbench.training.checkpoints import Checkpoints, interval
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.report.rendering import FORMATS
 from dgpbench.system.files import ANOTHER_OUTPUT, replacing
 
@@ -11,7 +11,7 @@ from dgpbench.system.files import ANOTHER_OUTPUT, replacing
 def write_output(text: str, output: str | None) -> None:
     """Print a text, or write it to a file, whose folder is made where it is missing.
 
-    :raises Refused: where the file cannot be written
+    :raises UserError: where the file cannot be written
     """
     if output is None:
         print(text, end="")
@@ -25,13 +25,13 @@ def write_output(text: str, output: str | None) -> None:
 def form_of(given: str | None, output: str | None) -> str:
     """The format of a text that was asked for, or that the file's name says; Markdown where neither does.
 
-    :raises Refused: where the two disagree, or the name says one that is not written
+    :raises UserError: where the two disagree, or the name says one that is not written
     """
     suffix = Path(output).suffix.lstrip(".").lower() if output else ""
     if given is None and suffix not in (*FORMATS, "txt", ""):
-        raise Refused(f"--output {output} ends in none of .{', .'.join(FORMATS)}; --format says what to write there")
+        raise UserError(f"--output {output} ends in none of .{', .'.join(FORMATS)}; --format says what to write there")
     if given and suffix in FORMATS and given != suffix:
-        raise Refused(f"--format {given} and --output {output} disagree; leave one of them out")
+        raise UserError(f"--format {given} and --output {output} disagree; leave one of them out")
     return given or (suffix if suffix in FORMATS else "md")
 
 

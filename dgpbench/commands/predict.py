@@ -11,11 +11,11 @@ from typing import IO, TYPE_CHECKING
 from dgpbench.commands.output import say
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
-from dgpbench.datasets.encoding import said_of_unknown
-from dgpbench.datasets.table_files import parts
-from dgpbench.datasets.table_settings import TableSettings
-from dgpbench.datasets.text_files import OPENERS
-from dgpbench.errors import Refused
+from dgpbench.data.encoding import said_of_unknown
+from dgpbench.data.table_files import parts
+from dgpbench.data.table_settings import TableSettings
+from dgpbench.data.text_files import OPENERS
+from dgpbench.errors import UserError
 from dgpbench.methods.contract import OUTSIDE
 from dgpbench.models import directory, summaries
 from dgpbench.models.model import ROWS_AT_ONCE, Model
@@ -63,27 +63,27 @@ def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
 def _opener(output: Path, path: Path) -> Callable[..., IO[str]]:
     """What opens the file of predictions, by its ending.
 
-    :raises Refused: where it is the table that is read, or its name says that it is no csv file
+    :raises UserError: where it is the table that is read, or its name says that it is no csv file
     """
     if output.exists() and output.samefile(path):
-        raise Refused(f"--output {output} is the table that is read; choose another file")
+        raise UserError(f"--output {output} is the table that is read; choose another file")
     packed = output.suffix.lower() in OPENERS
     if (output.with_suffix("") if packed else output).suffix.lower() not in (".csv", ".txt", ""):
-        raise Refused(f"--output {output}: predictions are written as csv; end the name in .csv or .csv.gz")
+        raise UserError(f"--output {output}: predictions are written as csv; end the name in .csv or .csv.gz")
     return OPENERS[output.suffix.lower()] if packed else open
 
 
 def _reading(model: Model, overrides: list[str]) -> TableSettings:
     """How the file is read: as the training file, where nothing else is said.
 
-    :raises Refused: for a setting that is not about how a file is read
+    :raises UserError: for a setting that is not about how a file is read
     """
     known, given = declared(TableSettings), {}
     for override in parse(overrides):
         name = override.get_key_element().removeprefix("dataset.")
         if name not in READ_BY:
             takes = ", ".join(f"dataset.{each}" for each in READ_BY)
-            raise Refused(
+            raise UserError(
                 f"predict takes settings of how the file is read, {takes}, and not {override.input_line}; columns that "
                 "the model was not fitted to are ignored"
             )
@@ -103,7 +103,7 @@ def _predicted(
 
     :param copied: columns of the file that stand before the predictions
     :param unknown: takes the categories that training did not have
-    :raises Refused: where the file holds no rows, or not the columns that the model was fitted to
+    :raises UserError: where the file holds no rows, or not the columns that the model was fitted to
     """
     import pandas as pd
 
@@ -115,19 +115,19 @@ def _predicted(
         ids = _columns(frame, copied, path)
         predictions = pd.concat([pd.DataFrame(summaries.summary(each, quantiles)) for each in model.in_chunks(X)])
         if twice := sorted({*ids.columns} & {*predictions.columns}):
-            raise Refused(f"--id {twice[0]}: the predictions have a column of that name; rename it in {path}")
+            raise UserError(f"--id {twice[0]}: the predictions have a column of that name; rename it in {path}")
         ids = ids.astype(object)  # which no format of numbers touches
         yield pd.concat([ids.reset_index(drop=True), predictions.reset_index(drop=True)], axis=1)
     if empty:
-        raise Refused(f"{path} holds no rows below its header: there is nothing to predict")
+        raise UserError(f"{path} holds no rows below its header: there is nothing to predict")
 
 
 def _columns(frame: "pd.DataFrame", names: list[str], path: Path) -> "pd.DataFrame":
     """
-    :raises Refused: where the file lacks one
+    :raises UserError: where the file lacks one
     """
     for name in names:
         if name not in frame.columns:
             hint = did_you_mean(name, frame.columns)
-            raise Refused(f"--id {name} is not a column of {path}, which has {', '.join(frame.columns[:30])}{hint}")
+            raise UserError(f"--id {name} is not a column of {path}, which has {', '.join(frame.columns[:30])}{hint}")
     return frame[names]

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs import archive
 from dgpbench.runs.lines import Line
 
@@ -25,7 +25,7 @@ def export(options: Namespace) -> int:
         return _tell(exporting.export(items[0].results_dir, items), items[0].results_dir)
     values = dict(text.split("=", 1) for text in given)
     if unknown := set(values) - {"results_dir", "budget"}:
-        raise Refused(
+        raise UserError(
             f"{min(unknown)}= narrows an item; name one, as in `dgpbench results export lindinger2020_table1`"
         )
     results_dir = values.get("results_dir", "results")
@@ -39,7 +39,7 @@ def import_(options: Namespace) -> int:
     own = [text for text in options.overrides if text.startswith("results_dir=")]
     paths = [text for text in options.overrides if text not in own]
     if not paths:
-        raise Refused("results import needs a folder that holds runs/, a .jsonl file or a folder of them")
+        raise UserError("results import needs a folder that holds runs/, a .jsonl file or a folder of them")
     results_dir = own[-1].partition("=")[2] if own else "results"
     return _tell(exporting.import_from(results_dir, paths), results_dir)
 
@@ -90,19 +90,19 @@ def _tell(joined, results_dir: str) -> int:
 def _named(words: Sequence[str]) -> tuple[Line, list[str]]:
     """The record that a directory, FILE:LINE or settings name, and the settings that say where a user's own table is.
 
-    :raises Refused: where there is none
+    :raises UserError: where there is none
     """
     if not words:
-        raise Refused("results redo needs a run: its directory, FILE.jsonl:LINE, its settings, or --random")
+        raise UserError("results redo needs a run: its directory, FILE.jsonl:LINE, its settings, or --random")
     table = [text for text in words if re.match(r"dataset[.=]", text)]
     if (found := archive.named(words[0])) is not None:
         if other := [text for text in words[1:] if text not in table]:
-            raise Refused(f"{other[0]} cannot be changed when {words[0]} is carried out again; leave it out")
+            raise UserError(f"{other[0]} cannot be changed when {words[0]} is carried out again; leave it out")
         return found, table
     names, given = _apart(words)
     if names:
-        raise Refused(f"{names[0]} is no run; name its directory, FILE.jsonl:LINE, or its settings, or add --random")
-    from dgpbench.datasets import registry
+        raise UserError(f"{names[0]} is no run; name its directory, FILE.jsonl:LINE, or its settings, or add --random")
+    from dgpbench.data import registry
     from dgpbench.runs.resolve import resolve_overrides
 
     run = resolve_overrides(given)
@@ -112,7 +112,7 @@ def _named(words: Sequence[str]) -> tuple[Line, list[str]]:
         run = run.filed_under(registry.load(run.dataset).name)
     there = archive.lookup(run.limits.results_dir, run.identity)
     if there is None:
-        raise Refused(
+        raise UserError(
             f"{run.identity.key} has no record in {run.limits.results_dir}, so there is nothing to compare with"
         )
     return there, table
@@ -126,7 +126,7 @@ def _by_chance(words: Sequence[str]) -> Line:
 
     names, given = _apart(words)
     if len(names) > 1:
-        raise Refused(f"--random takes one item, not {' '.join(names)}")
+        raise UserError(f"--random takes one item, not {' '.join(names)}")
     if names:
         item = load(names[0], given)
         frame = cells.select(item, collect(item.results_dir, required=True))
@@ -134,12 +134,12 @@ def _by_chance(words: Sequence[str]) -> Line:
         values = dict(text.split("=", 1) for text in given)
         frame = collect(values.pop("results_dir", "results"), required=True)
         if unknown := set(values) - set(IDENTITY):
-            raise Refused(f"{min(unknown)}= does not choose among runs; {', '.join(IDENTITY)} do")
+            raise UserError(f"{min(unknown)}= does not choose among runs; {', '.join(IDENTITY)} do")
         for key, value in values.items():
             frame = frame[frame[key].astype(str).isin(value.split(","))]
     frame = frame[(frame["status"] == "done") & (frame["dataset"].isin(groups.names("dataset")))]
     if frame.empty:
-        raise Refused(f"no run that is done is among those asked for ({' '.join(words) or 'all'})")
+        raise UserError(f"no run that is done is among those asked for ({' '.join(words) or 'all'})")
     row = frame.iloc[random.SystemRandom().randrange(len(frame))]
     found = archive.named(row["path"])
     assert found is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 from dgpbench.commands.figure import default_path, draw
 from dgpbench.commands.output import say
 from dgpbench.commands.run import with_picture
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments import engine, slurm
 from dgpbench.experiments.items import Item, load
 from dgpbench.experiments.plan import BLOCKED, BROKEN, CONFLICT, MISSING, count, plan_of
@@ -23,12 +23,12 @@ from dgpbench.system.progress import counted
 def reproduce(options: Namespace) -> int:
     """Run and render; the exit code is that of the runs."""
     if options.workers < 1:
-        raise Refused(f"--workers {options.workers} cannot be used; it takes a whole number of at least 1")
+        raise UserError(f"--workers {options.workers} cannot be used; it takes a whole number of at least 1")
     item = load(options.item, options.overrides)
     if options.engine == "slurm":
         return _on_cluster(item, options)
     if options.wait or options.launcher:
-        raise Refused("--wait and --launcher belong to --engine slurm; without it the runs are carried out here")
+        raise UserError("--wait and --launcher belong to --engine slurm; without it the runs are carried out here")
     done = complete(item, retry_failed=options.retry_failed, workers=options.workers, say=say, report=_report)
     if done.ended:
         say(f"{counted(len(done.ended), 'run')}: {outcomes.summary(done.ended)}")
@@ -70,7 +70,7 @@ def _render(item: Item, options: Namespace) -> None:
     if item.figure:
         try:
             draw(item, collect(item.results_dir), Path(default_path(item, "png")))
-        except Refused as refusal:  # an item whose runs all failed has no picture; the runs' exit code stands
+        except UserError as refusal:  # an item whose runs all failed has no picture; the runs' exit code stands
             say(f"dgpbench: {refusal}")
 
 

@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from dgpbench.commands import records
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs import archive, rescoring, store, verification
 from dgpbench.system import files
 
@@ -23,7 +23,7 @@ def verify(options: Namespace) -> int:
     """
     folder = Path(options.results_dir)
     if (problem := archive.why_no_results(folder)) is not None:
-        raise Refused(problem)
+        raise UserError(problem)
     compact, wrong = verification.check(folder)
     number = damaged = 0
     for problem in wrong:

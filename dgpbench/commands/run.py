@@ -16,7 +16,7 @@ from dgpbench.config import groups
 from dgpbench.config.compose import compose
 from dgpbench.config.overrides import split_arguments
 from dgpbench.config.settings import shown
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs import outcomes
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run, documented, resolve_overrides
@@ -67,7 +67,7 @@ def task(cfg: Any) -> None:
     del cfg  # as Hydra composed it; the overrides say the same, and which of them are settings
     try:
         outcomes.add(_carry_out(resolve_overrides(HydraConfig.get().overrides.task)))
-    except Refused as refusal:  # of a combination of values, each of which is possible
+    except UserError as refusal:  # of a combination of values, each of which is possible
         outcomes.add(Outcome("refused", None, f"dgpbench: {refusal}"))
         print(f"dgpbench: {refusal}", file=sys.stderr, flush=True)
 
@@ -90,7 +90,7 @@ def with_picture(run: Run, outcome: Outcome) -> Outcome:
 
     try:
         picture = save_run_figure(Path(outcome.directory))
-    except Refused as nothing:
+    except UserError as nothing:
         return replace(outcome, message=f"{outcome.message}\nno picture: {nothing}")
     except Exception as problem:  # matplotlib, fonts, a disk that is full: the record is written all the same
         again = f"`dgpbench show {outcome.directory} --plot` tries again"
@@ -113,7 +113,7 @@ def call_hydra(arguments: Sequence[str]) -> int:
     try:
         hydra.main(version_base="1.3", config_path=str(groups.folder()), config_name="run")(task)()
     except (HydraException, OmegaConfBaseException) as problem:
-        raise Refused(str(problem).splitlines()[0]) from None
+        raise UserError(str(problem).splitlines()[0]) from None
     except SystemExit as stop:
         return int(stop.code or 0)
     finally:

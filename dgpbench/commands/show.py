@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from dgpbench.commands.figure import format_of
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.models import directory as models
 from dgpbench.runs import archive, store, summary
 from dgpbench.runs.lines import Line
@@ -14,7 +14,7 @@ from dgpbench.runs.lines import Line
 def show(options: Namespace) -> int:
     """Print a run's scores and settings; with ``--plot`` write its picture."""
     if options.output and not options.plot:
-        raise Refused(f"--output {options.output} is where --plot writes the picture; give both, or neither")
+        raise UserError(f"--output {options.output} is where --plot writes the picture; give both, or neither")
     if options.plot:
         format_of(None, options.output)  # refuses a name whose ending is no picture's
     if (Path(options.run) / models.MODEL).is_file():
@@ -26,7 +26,7 @@ def show(options: Namespace) -> int:
     try:
         record = store.read_record(directory)
     except ValueError as error:
-        raise Refused(f"{error}; run it again to replace it") from None
+        raise UserError(f"{error}; run it again to replace it") from None
     if options.json:
         print(json.dumps(record, indent=2))
     else:
@@ -41,7 +41,7 @@ def show(options: Namespace) -> int:
 
 def _show_model(path: Path, options: Namespace) -> int:
     if options.plot:
-        raise Refused(f"{path} is a model, which has no runs to draw; `dgpbench fit` draws the rows that it holds out")
+        raise UserError(f"{path} is a model: it has no runs to draw; `dgpbench fit` draws its held-out rows")
     about = models.load(path).about
     if options.json:
         print(json.dumps(about, indent=2))
@@ -65,7 +65,7 @@ def _show_compact(line: Line, options: Namespace) -> int:
         print(summary.of_run(line.record, line.source))
         print("\n".join(_settings(line.record)))
     if options.plot:
-        raise Refused(
+        raise UserError(
             f"{line.source} is a compact record: a picture needs the run's own files, below results/runs where it was "
             "carried out"
         )
@@ -75,7 +75,7 @@ def _show_compact(line: Line, options: Namespace) -> int:
 def run_directory(given: str) -> Path:
     """The run directory that a path names: itself, its record, or the only run below it.
 
-    :raises Refused: where there is no run, or there are several
+    :raises UserError: where there is no run, or there are several
     """
     path = Path(given)
     path = path.parent if path.name == store.RECORD else path
@@ -85,8 +85,8 @@ def run_directory(given: str) -> Path:
     if len(below) == 1:
         return below[0]
     if below:
-        raise Refused(f"{given} holds {len(below)} runs; name one of them, such as {below[0]}")
-    raise Refused(f"{given} is no run; runs lie below results/runs, each in the directory that `dgpbench run` names")
+        raise UserError(f"{given} holds {len(below)} runs; name one of them, such as {below[0]}")
+    raise UserError(f"{given} is no run; runs lie below results/runs, each in the directory that `dgpbench run` names")
 
 
 _VERIFIED = {"digest": "as expected", "member sha256": "the file's sha256 as expected", "own": "a table of your own"}
@@ -115,8 +115,8 @@ def _plot(directory: Path, record, output: str | None) -> Path:
     from dgpbench.report.run_figure import save_run_figure
 
     if record["status"] != "done":
-        raise Refused(f"{directory} is {record['status']}: there are no predictions to draw")
+        raise UserError(f"{directory} is {record['status']}: there are no predictions to draw")
     try:
         return save_run_figure(directory, Path(output) if output else directory / "figure.png")
     except ValueError as problem:
-        raise Refused(f"there is no picture to draw: {problem}; run it again to replace it") from None
+        raise UserError(f"there is no picture to draw: {problem}; run it again to replace it") from None

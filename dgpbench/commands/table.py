@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from dgpbench.commands.output import form_of, write_output
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.report import tables
 from dgpbench.report.collect import collect
@@ -27,7 +27,7 @@ def _all(options: Namespace) -> int:
         frame = collect(results_dir) if frame is None else frame
         try:
             made = tables.table(name, options.overrides, frame, options.metric)
-        except Refused as refusal:  # without such a metric: the other items may have it
+        except UserError as refusal:  # without such a metric: the other items may have it
             print(f"{name}: {refusal}", file=sys.stderr)
             continue
         if made.cells["count"].sum() == 0:

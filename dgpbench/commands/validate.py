@@ -14,7 +14,7 @@ from dgpbench.runs.validation import check_overrides
 from dgpbench.system.progress import counted
 
 if TYPE_CHECKING:
-    from dgpbench.datasets.table import Table
+    from dgpbench.data.table import Table
 
 HELP = """dgpbench validate [GROUP=NAME ...] [SETTING=VALUE ...] [--multirun]
 
@@ -38,7 +38,7 @@ class Sizes:
 def validate(arguments: Sequence[str]) -> int:
     """Check the arguments of ``dgpbench run``, and the data that they name.
 
-    :raises Refused: as ``run`` would, with one sentence
+    :raises UserError: as ``run`` would, with one sentence
     """
     if {"--help", "-h"} & set(arguments):
         print(HELP)
@@ -56,7 +56,7 @@ def validate(arguments: Sequence[str]) -> int:
 def _look_into(runs: list[Run]) -> Iterator[str]:
     """What there is to say of each run; each table is read once.
 
-    :raises Refused: for data, a record in the way or a start that a run would refuse
+    :raises UserError: for data, a record in the way or a start that a run would refuse
     """
     tables: dict[str, Table | None] = {}
     for run in runs:
@@ -87,7 +87,7 @@ def _outlook(run: Run, table: "Table | None") -> list[str]:
 
 def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
     """The table, or None where it would have to be downloaded."""
-    from dgpbench.datasets import download, registry
+    from dgpbench.data import download, registry
 
     missing = "sources" in spec and not registry.is_at_hand(spec)
     if missing and not all(download.is_here(part.sources) for part in registry.loader(spec).parts(spec)):
@@ -111,8 +111,8 @@ def declared(run: Run) -> Sizes:
     """Split a table of the size that the data set's file declares: the sizes of the parts follow from it."""
     import numpy as np
 
-    from dgpbench.datasets.table import Table
-    from dgpbench.datasets.tasks import make_split
+    from dgpbench.data.table import Table
+    from dgpbench.data.tasks import make_split
     from dgpbench.runs.problem import check_sizes
 
     spec = run.dataset

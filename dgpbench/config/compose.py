@@ -10,7 +10,7 @@ from typing import Any, cast
 from dgpbench.config import groups
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import did_you_mean
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 # What a file of conf/ says of its choice that is no setting: no user changes it on the command line.
 FACTS = (
@@ -43,7 +43,7 @@ def compose(overrides: Iterable[str] = (), more: Mapping[str, Any] = MappingProx
     """The configuration of one run, from any folder; each set of choices is composed once in a process.
 
     :param more: settings as values, which need no grammar
-    :raises Refused: for choices that Hydra cannot compose, or a key that they do not have
+    :raises UserError: for choices that Hydra cannot compose, or a key that they do not have
     """
     parsed = parse(overrides)
     chosen = {each.key_or_group: str(each.value()) for each in parsed if each.key_or_group in groups.GROUPS}
@@ -63,7 +63,7 @@ def _with_value(values: Mapping[str, Any], key: str, value: Any) -> Mapping[str,
     copied = within = dict(values)
     for name in path:
         if not isinstance(within.get(name), Mapping):
-            raise Refused(f"{key}={value} cannot be set: {name} holds a value, not settings")
+            raise UserError(f"{key}={value} cannot be set: {name} holds a value, not settings")
         within[name] = dict(within[name])
         within = within[name]
     within[last] = value
@@ -81,16 +81,16 @@ def _check_key(cfg: Mapping[str, Any], key: str) -> None:
     """Refuse a key of another method, data set or task."""
     section, _, name = key.partition(".")
     if name in (*FACTS, "kind") and section in cfg:
-        raise Refused(f"{key} is no setting: it belongs to the choice of {section}=, which names another")
+        raise UserError(f"{key} is no setting: it belongs to the choice of {section}=, which names another")
     if name and section in cfg and name.split(".")[0] in cfg[section]:
         return
     if not name and key in cfg:
         return
     if section not in cfg or not name:
-        raise Refused(f"there is no setting '{key}'; `dgpbench run --help` lists them all")
+        raise UserError(f"there is no setting '{key}'; `dgpbench run --help` lists them all")
     owner = cfg[section].get("name", cfg[section].get("optimiser"))
     known = [other for other in cfg[section] if other not in FACTS]
-    raise Refused(
+    raise UserError(
         f"{section} {owner} has no setting '{key}'; it has {', '.join(known) or 'none'}{did_you_mean(name, known)}"
     )
 
@@ -102,7 +102,7 @@ def _plain(cfg: Any) -> dict[str, Any]:
     try:
         return cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
     except OmegaConfBaseException as problem:
-        raise Refused(str(problem).splitlines()[0]) from None
+        raise UserError(str(problem).splitlines()[0]) from None
 
 
 @cache
@@ -136,7 +136,7 @@ def _by_hydra(chosen: tuple[tuple[str, str], ...]) -> Any:
         with initialize_config_dir(str(groups.folder()), version_base="1.3"):
             return hydra_compose("run", overrides=overrides)
     except HydraException as problem:
-        raise Refused(str(problem).splitlines()[0]) from None
+        raise UserError(str(problem).splitlines()[0]) from None
 
 
 def register_resolvers() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from dgpbench.config.settings import did_you_mean
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 GROUPS = ("method", "dataset", "task", "protocol", "budget", "optimiser")
 _added: dict[tuple[str, str], dict[str, Any]] = {}
@@ -71,7 +71,7 @@ def _read(group: str, name: str) -> dict[str, Any]:
     return yaml.load((folder() / group / f"{name}.yaml").read_text("utf-8"), Loader=loader) or {}
 
 
-def unknown(group: str, given: str) -> Refused:
+def unknown(group: str, given: str) -> UserError:
     """The refusal for a misspelt method, data set, ..."""
     known = offered(group)
     hint = did_you_mean(given, known)
@@ -79,4 +79,4 @@ def unknown(group: str, given: str) -> Refused:
         hint = f"; a file is dataset=csv dataset.path={given} dataset.target=COLUMN"
     if group == "method" and not hint:
         hint = "; --plugin FILE brings one of your own"
-    return Refused(f"there is no {group} '{given}'; {group} is one of {', '.join(known)}{hint}")
+    return UserError(f"there is no {group} '{given}'; {group} is one of {', '.join(known)}{hint}")

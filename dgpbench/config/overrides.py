@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 _FLAGS = {"--multirun", "-m", "--resolve", "--hydra-help"}
 _DRY = {"--dry-run", "--dryrun", "-n"}
@@ -18,7 +18,7 @@ _VALUED_FLAGS = {"--cfg", "-c", "--package", "-p", "--info", "-i", "-sc", "--she
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Hydra's own flags, with their values, and the overrides.
 
-    :raises Refused: for a flag that does not exist
+    :raises UserError: for a flag that does not exist
     """
     flags: list[str] = []
     overrides: list[str] = []
@@ -33,7 +33,7 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         else:
             names = sorted(_FLAGS | _VALUED_FLAGS)
             dry = "; `dgpbench validate` with the same words runs nothing and says what it would do"
-            raise Refused(
+            raise UserError(
                 f"run has no flag {argument}; it takes overrides such as method=star, and {', '.join(names)}"
                 f"{dry if argument in _DRY else ''}"
             )
@@ -43,7 +43,7 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def parse(texts: Iterable[str]) -> list[Any]:
     """Overrides as Hydra parses them, sweeps included; nothing is composed, and a name need not exist.
 
-    :raises Refused: for another grammar
+    :raises UserError: for another grammar
     """
     return [_parse(text) for text in texts]
 
@@ -55,8 +55,8 @@ def _parse(text: str) -> Any:
         return _parser().parse_override(text)
     except HydraException:
         if "=~" in text:
-            raise Refused(f"{text!r} begins a value with ~, which no shell expands there: write $HOME") from None
-        raise Refused(
+            raise UserError(f"{text!r} begins a value with ~, which no shell expands there: write $HOME") from None
+        raise UserError(
             f"{text!r} is not an override of the form key=value; a value that holds commas, '=', brackets, spaces or "
             f"characters beyond ASCII needs quotes inside the shell's, as in {_quoted(text)}"
         ) from None
@@ -116,7 +116,7 @@ def expand(override: Any) -> list[str]:
     if isinstance(override.value(), Glob):
         if names := values(override):
             return [f"{override.get_key_element()}={name}" for name in names]
-        raise Refused(f"{override.input_line} matches no name: {', '.join(groups.names(override.key_or_group))}")
+        raise UserError(f"{override.input_line} matches no name: {', '.join(groups.names(override.key_or_group))}")
     if not override.is_sweep_override():
         return [override.input_line]
     return [f"{override.get_key_element()}={text}" for text in _swept(override)]
@@ -125,7 +125,7 @@ def expand(override: Any) -> list[str]:
 def _swept(override: Any) -> list[str]:
     """The texts that a sweep stands for.
 
-    :raises Refused: where that is none, or no list
+    :raises UserError: where that is none, or no list
     """
     from hydra.errors import HydraException
 
@@ -134,7 +134,7 @@ def _swept(override: Any) -> list[str]:
     try:
         texts = list(override.sweep_string_iterator())
     except (HydraException, ValueError) as problem:
-        raise Refused(f"{override.input_line} is no list of values ({problem}); {example}") from None
+        raise UserError(f"{override.input_line} is no list of values ({problem}); {example}") from None
     if not texts:
-        raise Refused(f"{override.input_line} names no value; {example}")
+        raise UserError(f"{override.input_line} names no value; {example}")
     return texts

@@ -18,7 +18,7 @@ from reprlib import repr as shortened
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -60,7 +60,7 @@ class Setting:
     def read(self, key: str, value: object) -> Any:
         """The value in the setting's type.
 
-        :raises Refused: for a value outside its range, with what would work
+        :raises UserError: for a value outside its range, with what would work
         """
         if value is None and self.optional:
             return None
@@ -69,7 +69,7 @@ class Setting:
         converted = _convert(self.kind, value) if not (self.words and self.kind is str) else None
         if converted is None or not self._holds(converted):
             hint = did_you_mean(str(value), self.words)
-            raise Refused(f"{key}={shown(value)} cannot be used; {key} takes {self.describe()}{hint}")
+            raise UserError(f"{key}={shown(value)} cannot be used; {key} takes {self.describe()}{hint}")
         return converted
 
     def _holds(self, value: Any) -> bool:
@@ -119,13 +119,13 @@ def build(cls: type[T], section: str, values: Mapping[str, Any], **facts: Any) -
     """The settings of a section of the configuration, each value checked.
 
     :param facts: the dataclass's fields that are no settings
-    :raises Refused: for a key that the dataclass does not have, or a value outside its range
+    :raises UserError: for a key that the dataclass does not have, or a value outside its range
     """
     known = declared(cls)
     for name in values:
         if name not in known:
             has = ", ".join(known) or "none"
-            raise Refused(f"{section} has no setting '{name}'; it has {has}{did_you_mean(name, known)}")
+            raise UserError(f"{section} has no setting '{name}'; it has {has}{did_you_mean(name, known)}")
     prefix = f"{section}." if section else ""
     return cls(**{name: known[name].read(f"{prefix}{name}", value) for name, value in values.items()}, **facts)
 

@@ -18,7 +18,7 @@ from dgpbench.config import groups
 from dgpbench.config.canonical import canonical
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs.resolve import Limits
 from dgpbench.runs.validation import parse_known
 
@@ -119,11 +119,11 @@ def load(name: str, given: Sequence[str] = (), *, guests: bool = True) -> Item:
     """An item of conf/experiment/, held to its budget and narrowed by overrides in Hydra's grammar.
 
     :param guests: whether the methods that join an open item are part of it
-    :raises Refused: for an unknown item, or overrides that leave nothing of it
+    :raises UserError: for an unknown item, or overrides that leave nothing of it
     """
     names = groups.names("experiment")
     if name not in names:
-        raise Refused(
+        raise UserError(
             f"there is no item '{name}'{did_you_mean(name, names)}; `dgpbench list experiments` shows them all"
         )
     budgets = [each.input_line for each in parse_known(given) if each.key_or_group == "budget"]
@@ -138,7 +138,7 @@ def every(given: Sequence[str], kinds: Sequence[str] = ("table", "figure")) -> I
         if _read(name).kind in kinds:
             try:
                 yield load(name, given)
-            except Refused as refusal:
+            except UserError as refusal:
                 print(f"{name}: {refusal}", file=sys.stderr)
 
 
@@ -205,14 +205,14 @@ def _read(name: str) -> Item:
 def _sweeps(item: str, entries: Sequence[Mapping[str, Any]]) -> tuple[Sweep, ...]:
     """The sub-sweeps of a file; what one starts from stands before it.
 
-    :raises Refused: where it does not
+    :raises UserError: where it does not
     """
     sweeps: list[Sweep] = []
     for entry in entries:
         name = entry.get("starts_from")
         known = {each.name_of(method): (each, method) for each in sweeps for method in each.values["method"]}
         if name is not None and name not in known:
-            raise Refused(f"{item} has a sweep that starts from {name}; before it stand {', '.join(known) or 'none'}")
+            raise UserError(f"{item} has a sweep that starts from {name}; before it stand {', '.join(known) or 'none'}")
         start = None if name is None else _with_values(*known[name])
         sweeps.append(replace(_sweep(entry), start=start))
     return tuple(sweeps)
@@ -251,7 +251,7 @@ def _text(value: str) -> str:
 def narrow(item: Item, given: Sequence[str]) -> Item:
     """The item with overrides applied: swept keys narrowed, the budget, protocol and seed replaced, others set.
 
-    :raises Refused: where nothing is left, or where runs of different settings would share a cell
+    :raises UserError: where nothing is left, or where runs of different settings would share a cell
     """
     sweeps, external, narrowed = list(item.sweeps), dict(item.external), list(item.narrowed)
     results_dir = item.results_dir
@@ -266,7 +266,7 @@ def narrow(item: Item, given: Sequence[str]) -> Item:
         kept = [_narrowed(sweep, key, override) for sweep in sweeps]
         if not any(kept):
             offered = dict.fromkeys(value for sweep in item.sweeps for value in sweep.values.get(key, ()))
-            raise Refused(
+            raise UserError(
                 f"{override.input_line} leaves nothing of {item.name}; its {key} is one of {', '.join(offered)}"
             )
         sweeps = [sweep for sweep in kept if sweep is not None]
@@ -276,13 +276,13 @@ def narrow(item: Item, given: Sequence[str]) -> Item:
 
 def _check_splits(name: str, sweeps: Sequence[Sweep], override: Any) -> None:
     """
-    :raises Refused: where some of the splits are the item's, and others are none of its: they would be left out unsaid
+    :raises UserError: if some of the splits belong to the item and others do not
     """
     offered = dict.fromkeys(split for sweep in sweeps for split in sweep.values["split"])
     wanted = values_of(override, tuple(offered))
     left = [value for value in wanted if value not in offered]
     if left and len(left) < len(wanted):
-        raise Refused(f"{override.input_line}: {name} has no split {', '.join(left)}; it has {', '.join(offered)}")
+        raise UserError(f"{override.input_line}: {name} has no split {', '.join(left)}; it has {', '.join(offered)}")
 
 
 def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:
@@ -293,7 +293,7 @@ def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:
     if _replaceable(sweep, key):
         wanted = values_of(override, groups.names(key) if key in groups.GROUPS else offered)
         if len(wanted) != 1:
-            raise Refused(f"{override.input_line} names {len(wanted)} values; an item takes one {key} at a time")
+            raise UserError(f"{override.input_line} names {len(wanted)} values; an item takes one {key} at a time")
         return replace(sweep, values={**sweep.values, key: wanted})
     wanted = values_of(override, offered)
     left = tuple(value for value in offered if value in wanted)

@@ -20,7 +20,7 @@ import yaml
 
 from dgpbench.config import groups
 from dgpbench.config.settings import build, setting
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments import engine
 from dgpbench.experiments.starts import chains
 from dgpbench.runs.resolve import Run
@@ -50,7 +50,7 @@ class Launcher:
 
     def __post_init__(self) -> None:
         if not all(isinstance(line, str) for line in self.setup):
-            raise Refused(f"launcher.setup={self.setup} cannot be used; it takes shell lines, each a text")
+            raise UserError(f"launcher.setup={self.setup} cannot be used; it takes shell lines, each a text")
 
     def parameters(self) -> dict[str, Any]:
         """As submitit's executor takes them."""
@@ -69,15 +69,15 @@ class Launcher:
 def read_launcher(path: str | None = None) -> Launcher:
     """The settings of ``conf/launcher/slurm.yaml``, with those of a site's own file put over them.
 
-    :raises Refused: for a file that cannot be read, an unknown key, or a value that its key does not take
+    :raises UserError: for a file that cannot be read, an unknown key, or a value that its key does not take
     """
     values = groups.describe("launcher", "slurm")
     if path is None:
         return build(Launcher, "launcher", values)
     try:
         return build(Launcher, "launcher", values | _read(path))
-    except Refused as refusal:
-        raise Refused(f"--launcher {path}: {refusal}") from None
+    except UserError as refusal:
+        raise UserError(f"--launcher {path}: {refusal}") from None
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -85,9 +85,9 @@ def _read(path: str) -> dict[str, Any]:
         text = Path(path).read_text(encoding="utf-8")
         own, as_written = yaml.safe_load(text), yaml.load(text, Loader=yaml.BaseLoader)
     except (OSError, ValueError, yaml.YAMLError) as problem:
-        raise Refused(f"the file cannot be read: {str(problem).splitlines()[0]}") from None
+        raise UserError(f"the file cannot be read: {str(problem).splitlines()[0]}") from None
     if not isinstance(own, dict):
-        raise Refused("the file holds no settings, such as minutes: 240")
+        raise UserError("the file holds no settings, such as minutes: 240")
     # YAML takes 4:00:00 for a number, 4 * 60^2 + 0 * 60 + 0: minutes of ten days.
     times = {key: value for key, value in as_written.items() if isinstance(value, str) and ":" in value}
     return {str(key): value for key, value in own.items()} | times
@@ -122,7 +122,7 @@ def submit(runs: Sequence[Run], launcher: Launcher, folder: Path) -> list[str]:
     """Submit runs as job arrays; the numbers of the arrays. A run is in one task with the run that it starts from.
 
     :param folder: where logs and submitit's files go
-    :raises Refused: where there is no Slurm or no submitit, or Slurm takes no such job
+    :raises UserError: where there is no Slurm or no submitit, or Slurm takes no such job
     """
     executor = _executor(launcher, folder)
     chunks = [list(itertools.chain.from_iterable(part)) for part in _cut(chains(runs), launcher.runs_per_task)]
@@ -139,9 +139,9 @@ def _executor(launcher: Launcher, folder: Path) -> Any:
     try:
         import submitit
     except ImportError:
-        raise Refused("--engine slurm needs submitit; in a checkout, pip install '.[slurm]'") from None
+        raise UserError("--engine slurm needs submitit; in a checkout, pip install '.[slurm]'") from None
     if missing := [name for name in COMMANDS if shutil.which(name) is None]:
-        raise Refused(
+        raise UserError(
             f"--engine slurm needs Slurm's commands {', '.join(COMMANDS)}, and there is no {' and no '.join(missing)} "
             "here; use --workers N on this machine"
         )
@@ -159,7 +159,7 @@ def _in_one_array(executor: Any, chunks: Sequence[Chunk]) -> list:
         with executor.batch():
             jobs = [executor.submit(chunk) for chunk in chunks]
     except (FailedJobError, subprocess.CalledProcessError) as problem:
-        raise Refused(f"Slurm did not take the jobs: {_last_line(str(problem))}") from None
+        raise UserError(f"Slurm did not take the jobs: {_last_line(str(problem))}") from None
     return jobs
 
 
@@ -204,7 +204,7 @@ def _alive() -> set[str]:
     command = ["squeue", "--me", "--array", "--noheader", "--format=%i"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if answer.returncode != 0:
-        raise Refused(f"squeue does not say what is in the queue: {_last_line(answer.stderr)}")
+        raise UserError(f"squeue does not say what is in the queue: {_last_line(answer.stderr)}")
     return set(answer.stdout.split())
 
 
@@ -216,7 +216,7 @@ def wait(jobs: Iterable[str], launcher: Launcher) -> None:
     command = ["srun", "--quiet", "--time=1", "--ntasks=1", *partition, *account, dependency, "true"]
     answer = subprocess.run(command, capture_output=True, text=True)
     if answer.returncode != 0:
-        raise Refused(
+        raise UserError(
             f"Slurm cannot wait for the jobs: {_last_line(answer.stderr)}; they run on, and the records will tell"
         )
 

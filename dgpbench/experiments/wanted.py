@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from dgpbench.config import groups
 from dgpbench.config.overrides import argument
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, Sweep
 from dgpbench.runs.resolve import Run, resolve_overrides
 
@@ -30,7 +30,7 @@ class Wanted:
 def wanted(item: Item, sweep: Sweep) -> Iterator[Wanted]:
     """Every run of a sweep, in its order.
 
-    :raises Refused: for a name that does not exist, or a start that is not one run
+    :raises UserError: for a name that does not exist, or a start that is not one run
     """
     _check_names(item, sweep)
     for chosen in sweep.combinations([key for key in sweep.values if key not in ("split", "seed")]):
@@ -54,7 +54,7 @@ def _starts(item: Item, sweep: Sweep, chosen: Mapping[str, str]) -> dict[tuple[i
     found = list(wanted(item, replace(sweep.start, values={**sweep.start.values, **shared})))
     starts = {(each.run.split, each.run.seed): each for each in found}
     if len(starts) < len(found):
-        raise Refused(f"{item.name} has several runs of {found[0].series} for one to start from; narrow them to one")
+        raise UserError(f"{item.name} has several runs of {found[0].series} for one to start from; narrow them to one")
     return starts
 
 
@@ -67,4 +67,6 @@ def _check_names(item: Item, sweep: Sweep) -> None:
     for group in groups.GROUPS:
         for name in sweep.values.get(group, ()):
             if not groups.exists(group, name):
-                raise Refused(f"{item.name} needs {group}={name}, which there is not; narrow the item to leave it out")
+                raise UserError(
+                    f"{item.name} needs {group}={name}, which is not installed; exclude it with {group}=..."
+                )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -118,7 +118,7 @@ def custom(widths: Sequence[int], blocks: Sequence[dict]) -> Structure:
     Each entry is ``{layers: [l, k], gps: PAIRS}`` with layers counted from 1 as in the papers, l >= k, and PAIRS
     either ``same`` (equal indices), ``all``, or a list of ``[t, s]`` counted from 1.
 
-    :raises Refused: for an entry that names a layer or GP that does not exist, or a block above the diagonal
+    :raises UserError: for an entry that names a layer or GP that does not exist, or a block above the diagonal
     """
     couplings: dict[tuple[int, int], Pairs] = {}
     for entry in blocks:
@@ -132,12 +132,12 @@ def _custom_entry(widths: tuple[int, ...], entry: dict) -> tuple[tuple[int, int]
         layer, earlier = (int(index) - 1 for index in entry["layers"])
         named = entry["gps"]
     except (KeyError, TypeError, ValueError):
-        raise Refused(
+        raise UserError(
             f"method.blocks holds {entry!r}; each entry reads {{layers: [3, 1], gps: same}}, with gps one of "
             "'same', 'all' or a list of [t, s] pairs, counted from 1"
         ) from None
     if not 0 <= earlier <= layer < len(widths):
-        raise Refused(
+        raise UserError(
             f"method.blocks couples layers {list(entry['layers'])}; layers run from 1 to {len(widths)}, "
             "the later layer first"
         )
@@ -146,7 +146,7 @@ def _custom_entry(widths: tuple[int, ...], entry: dict) -> tuple[tuple[int, int]
         pairs = tuple(pair for pair in pairs if pair[0] > pair[1]) if named == "all" else pairs
     for t, s in pairs:
         if not (0 <= t < widths[layer] and 0 <= s < widths[earlier]) or (layer == earlier and t <= s):
-            raise Refused(
+            raise UserError(
                 f"method.blocks couples GP {t + 1} of layer {layer + 1} to GP {s + 1} of layer {earlier + 1}; "
                 f"these layers have {widths[layer]} and {widths[earlier]} GPs, and blocks lie below the diagonal"
             )
@@ -161,7 +161,7 @@ def _named_pairs(named: Any, rows: int, columns: int) -> Pairs:
     try:
         return tuple((int(t) - 1, int(s) - 1) for t, s in named)
     except (TypeError, ValueError):
-        raise Refused(
+        raise UserError(
             f"method.blocks gives gps={named!r}; use 'same', 'all' or a list of [t, s] pairs, counted from 1"
         ) from None
 

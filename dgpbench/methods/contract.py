@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.methods.settings import MethodSettings
 from dgpbench.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from dgpbench.datasets.scaling import Regression
+    from dgpbench.data.scaling import Regression
     from dgpbench.training.log import TrainingLog
 
 T = TypeVar("T", bound="DataclassInstance")
@@ -136,7 +136,7 @@ def restore_function(family: str) -> Callable[[FitSettings, Mapping[str, np.ndar
         return import_module(f"dgpbench.methods.{family}").restore
     if (restore := guest.restore) is None:
         name = family.removeprefix(OUTSIDE)
-        raise Refused(
+        raise UserError(
             f"{name} has no restore(), by which `dgpbench fit` and DeepGPRegressor predict from a model's arrays; "
             f"`dgpbench run method={name}` takes it"
         )
@@ -145,13 +145,13 @@ def restore_function(family: str) -> Callable[[FitSettings, Mapping[str, np.ndar
 
 def _from_outside(family: str) -> Family | None:
     """
-    :raises Refused: for one whose code is not loaded, and which no installed package offers
+    :raises UserError: for one whose code is not loaded, and which no installed package offers
     """
     if not family.startswith(OUTSIDE):
         return None
     name = family.removeprefix(OUTSIDE)
     if not groups.exists("method", name):  # which loads what an installed package offers
-        raise Refused(f"the method {name} comes from outside: --plugin FILE names the file that it is in")
+        raise UserError(f"the method {name} comes from outside: --plugin FILE names the file that it is in")
     return _outside[family]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dgpbench.config.settings import setting
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.methods.settings import GPSettings, Sizes
 from dgpbench.training.settings import TrainingSettings
 
@@ -16,7 +16,7 @@ class ExactSettings(GPSettings):
 
     def check_rows(self, num_rows: int) -> None:
         if num_rows > self.max_rows:
-            raise Refused(
+            raise UserError(
                 f"{self.name} takes at most {self.max_rows:,} training rows (method.max_rows) and this split has "
                 f"{num_rows:,}; sgpr, fitc and sgp take any number"
             )

@@ -7,15 +7,15 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.datasets.scaling import Regression
+from dgpbench.data.scaling import Regression
 from dgpbench.gp.gaussians import Blocks
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagate import Paths
 from dgpbench.gp.structures import Structure
 from dgpbench.methods.arrays import arrays_of
 from dgpbench.methods.settings import INDUCING, ROWS, TARGETS
-from dgpbench.predictions import posterior
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictive import posterior
+from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.training.early_stopping import Validation, stopping_rule
 from dgpbench.training.minibatches import base_seed, stateless_normals
 from dgpbench.training.settings import AdamSettings

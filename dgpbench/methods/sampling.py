@@ -19,7 +19,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.datasets.scaling import Regression
+from dgpbench.data.scaling import Regression
 from dgpbench.gp.layers import FeatureRows
 from dgpbench.gp.particles import log_joint, split_layers
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
@@ -29,8 +29,8 @@ from dgpbench.methods.contract import FitSettings, Seeds, pick
 from dgpbench.methods.initialisation import kmeans_centres
 from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, compiled, normals_of_rows, predict_in_pieces
 from dgpbench.methods.sampling_settings import SamplingSettings
-from dgpbench.predictions import posterior
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictive import posterior
+from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.training.diagnostics import MAX_TRACES, chain_summary
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.loops import adam

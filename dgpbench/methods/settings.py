@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from dgpbench.config.settings import recorded, setting
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.training.settings import AdamSettings, SamplerSettings, TrainingSettings
 
 KERNELS = ("squared_exponential", "matern12", "matern32", "matern52")
@@ -148,7 +148,7 @@ class MeanMapSettings(DeepSettings):
 def check_num_inducing(num_inducing: int, num_rows: int) -> None:
     """Refuse more inducing points than training rows."""
     if num_inducing > num_rows:
-        raise Refused(
+        raise UserError(
             f"method.num_inducing={num_inducing} is more than the {num_rows:,} training rows; "
             f"use method.num_inducing={num_rows} or fewer"
         )
@@ -157,6 +157,6 @@ def check_num_inducing(num_inducing: int, num_rows: int) -> None:
 def check_psi_statistics(kernel: str) -> None:
     """Refuse a kernel whose psi statistics are not written."""
     if kernel != "squared_exponential":
-        raise Refused(
+        raise UserError(
             "method.kernel must be squared_exponential for aep and fully_factorised: their psi statistics need it"
         )

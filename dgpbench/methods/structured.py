@@ -14,8 +14,8 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.datasets.scaling import Regression
-from dgpbench.errors import Refused
+from dgpbench.data.scaling import Regression
+from dgpbench.errors import UserError
 from dgpbench.gp.gaussians import BlockGaussian
 from dgpbench.gp.objectives import elbo
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
@@ -84,7 +84,7 @@ def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
 
     Blocks of C that a mean-field run does not have stay at zero.
 
-    :raises Refused: where the two runs differ in layers, widths, inducing points or features, or in their couplings
+    :raises UserError: where the two runs differ in layers, widths, inducing points or features, or in their couplings
     """
     parameters = gpflow.utilities.parameter_dict(model)
     couplings, theirs = ({name for name in names if ".couplings" in name} for names in (parameters, initial))
@@ -93,7 +93,7 @@ def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
         name in initial and initial[name].shape == tuple(parameters[name].shape) for name in wanted
     )
     if not fits:
-        raise Refused(
+        raise UserError(
             "init_from= names a run of another architecture; start from a mean-field run, or one of the same "
             "structure, with the same method.num_layers, method.width and method.num_inducing on the same data set"
         )

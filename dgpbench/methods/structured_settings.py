@@ -7,7 +7,7 @@ from typing import ClassVar
 import yaml
 
 from dgpbench.config.settings import setting
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.gp.structures import STRUCTURES, num_blocks
 from dgpbench.methods.settings import MeanMapSettings
 
@@ -43,14 +43,14 @@ class StructuredSettings(MeanMapSettings):
             object.__setattr__(self, "blocks", _read_blocks(self.blocks_file))
             object.__setattr__(self, "blocks_file", None)  # what it says counts, not where it lies
         if self.output_start == "sgpr" and not self.whiten:
-            raise Refused("method.output_start=sgpr starts q in whitened coordinates; it takes method.whiten=true")
+            raise UserError("method.output_start=sgpr starts q in whitened coordinates; it takes method.whiten=true")
         if self.output_start == "sgpr" and self.num_layers > 1 and self.mean_function == "zero":
-            raise Refused(
+            raise UserError(
                 "method.output_start=sgpr fits the output layer to inputs that mean maps carry to it; "
                 "it takes method.mean_function=pca"
             )
         if (self.structure == "custom") != (self.blocks is not None):
-            raise Refused(
+            raise UserError(
                 "method.structure=custom takes its couplings from method.blocks or method.blocks_file"
                 if self.blocks is None
                 else f"method.blocks belongs to method.structure=custom, and the structure is {self.structure}"
@@ -64,9 +64,9 @@ def _read_blocks(path: str) -> list:
     try:
         blocks = yaml.safe_load(Path(path).read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise Refused(f"method.blocks_file={path} cannot be read: {str(problem).splitlines()[0]}") from None
+        raise UserError(f"method.blocks_file={path} cannot be read: {str(problem).splitlines()[0]}") from None
     if not isinstance(blocks, list):
-        raise Refused(f"method.blocks_file={path} must hold a list of {{layers: [l, k], gps: same}} entries")
+        raise UserError(f"method.blocks_file={path} must hold a list of {{layers: [l, k], gps: same}} entries")
     return blocks
 
 

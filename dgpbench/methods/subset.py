@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.datasets.scaling import Regression
+from dgpbench.data.scaling import Regression
 from dgpbench.gp.prior import Architecture, mean_map
 from dgpbench.gp.subset_model import SubsetDeepGP
 from dgpbench.methods.arrays import arrays_of, put
@@ -22,8 +22,8 @@ from dgpbench.methods.contract import FitSettings, Seeds, pick
 from dgpbench.methods.prediction import ROWS, TARGETS, compiled, normals_of_rows, predict_in_pieces, validation
 from dgpbench.methods.subset_choice import choose
 from dgpbench.methods.subset_settings import SubsetSettings
-from dgpbench.predictions import posterior
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictive import posterior
+from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.loops import adam, maximise

@@ -5,17 +5,17 @@ Reference: docs/methods.md, "Subset of data".
 
 import numpy as np
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.methods.initialisation import kmeans_centres
 
 
 def choose(name: str, X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
     """M distinct rows by the rule of that name.
 
-    :raises Refused: where there are fewer rows than M
+    :raises UserError: where there are fewer rows than M
     """
     if num_inducing > len(X):
-        raise Refused(
+        raise UserError(
             f"method.num_inducing={num_inducing} cannot be used; the subset is drawn from {len(X):,} training rows, "
             "so it has at most as many"
         )

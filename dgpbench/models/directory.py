@@ -23,7 +23,7 @@ import numpy as np
 from dgpbench.config import groups
 from dgpbench.config.canonical import config_hash, plain
 from dgpbench.config.settings import typed
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.models.model import CHOICES, Choices, Model, refusing
 from dgpbench.plugins.method import is_of_this_code
 from dgpbench.runs import fields, store
@@ -45,15 +45,15 @@ HOW = (
 def check_free(directory: str | Path) -> Path:
     """The directory, if nothing but checkpoints is in it.
 
-    :raises Refused: where a model, or something else, is there already
+    :raises UserError: where a model, or something else, is there already
     """
     directory = Path(directory).expanduser()
     if directory.exists() and not directory.is_dir():
-        raise Refused(f"{directory} is a file, and a model is a directory; {ANOTHER}")
+        raise UserError(f"{directory} is a file, and a model is a directory; {ANOTHER}")
     if (directory / MODEL).exists():
-        raise Refused(f"{directory} holds a model already; move it away, or {ANOTHER}")
+        raise UserError(f"{directory} holds a model already; move it away, or {ANOTHER}")
     if directory.is_dir() and any(not path.name.startswith(".") for path in directory.iterdir()):
-        raise Refused(f"{directory} holds other files; choose an empty or a new directory")
+        raise UserError(f"{directory} holds other files; choose an empty or a new directory")
     return directory
 
 
@@ -61,7 +61,7 @@ def check_free(directory: str | Path) -> Path:
 def prepared(directory: str | Path) -> Iterator[Path]:
     """The directory, free and writable, before hours of training; where nothing came into a new one, it is removed.
 
-    :raises Refused: where something is there already, or nothing can be written
+    :raises UserError: where something is there already, or nothing can be written
     """
     directory = check_free(directory)
     is_new = not directory.exists()
@@ -77,7 +77,7 @@ def prepared(directory: str | Path) -> Iterator[Path]:
 def save(model: Model, directory: str | Path) -> Path:
     """Write a model to a directory of its own.
 
-    :raises Refused: where something is there already, or nothing can be written
+    :raises UserError: where something is there already, or nothing can be written
     """
     directory = check_free(directory)
     arrays = store.npz(model.arrays)
@@ -94,11 +94,11 @@ def load(directory: str | Path, say: Callable[[str], object] = warnings.warn) ->
     """The model of a directory that ``save`` wrote, or of a finished run's.
 
     :param say: told where nothing would show that the model was changed
-    :raises Refused: where there is none, or it is damaged, changed or of a later dgpbench
+    :raises UserError: where there is none, or it is damaged, changed or of a later dgpbench
     """
     directory = Path(directory).expanduser()
     if not (directory / MODEL).exists() and not (directory / store.RECORD).exists():
-        raise Refused(f"{directory} holds no model; {HOW}")
+        raise UserError(f"{directory} holds no model; {HOW}")
     with refusing(f"{directory} cannot be loaded"):
         facts = _facts(directory, say) if (directory / MODEL).exists() else _of_record(directory)
         about, files = facts["about"], facts["files"]
@@ -130,14 +130,14 @@ def _facts(directory: Path, say: Callable[[str], object]) -> Mapping[str, Any]:
 def _of_record(directory: Path) -> Mapping[str, Any]:
     """What a run's record says, as ``model.json`` would say it.
 
-    :raises Refused: for a run without a model
+    :raises UserError: for a run without a model
     """
     record = store.read_record(_regular(directory / store.RECORD))
     if record["status"] != "done":
-        raise Refused(f"it is {record['status']}, so there is nothing to predict with; run it again first")
+        raise UserError(f"it is {record['status']}, so there is nothing to predict with; run it again first")
     model = record.get("model")
     if model is None:
-        raise Refused("it was recorded by an earlier dgpbench, which kept no scales; move it away and run it again")
+        raise UserError("it was recorded by an earlier dgpbench, which kept no scales; move it away and run it again")
     about = {key: record[key] for key in ABOUT}  # type: ignore[literal-required]
     choices = {key: record["identity"][key] for key in CHOICES}
     return {"model": model, "about": {"choices": choices, **about}, "files": {ARRAYS: record["files"][ARRAYS]}}

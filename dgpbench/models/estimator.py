@@ -14,18 +14,18 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from dgpbench.config import groups
 from dgpbench.config.canonical import plain
-from dgpbench.datasets.cells import frame_of
-from dgpbench.datasets.encoding import said_of_unknown
-from dgpbench.datasets.table import Table
-from dgpbench.datasets.table_settings import TableSettings
-from dgpbench.datasets.user_table import of_frame, settings_of
-from dgpbench.errors import Diverged, Refused
+from dgpbench.data.cells import frame_of
+from dgpbench.data.encoding import said_of_unknown
+from dgpbench.data.table import Table
+from dgpbench.data.table_settings import TableSettings
+from dgpbench.data.user_table import of_frame, settings_of
+from dgpbench.errors import Diverged, UserError
 from dgpbench.models import directory, training
 from dgpbench.models.model import Model
 from dgpbench.models.summaries import quantile_name
 from dgpbench.plugins import loading
-from dgpbench.predictions.distribution import PredictiveDistribution
-from dgpbench.predictions.warped import Densities
+from dgpbench.predictive.distribution import PredictiveDistribution
+from dgpbench.predictive.warped import Densities
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.runs.validation import parse_known
 
@@ -149,7 +149,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         chosen = {"method": self.method, "protocol": self.protocol, "budget": self.budget, "dataset": "csv"}
         more = settings_by_key(self.settings)
         if wrong := [key for key in more if _is_foreign(key)]:
-            raise Refused(
+            raise UserError(
                 f"settings has {wrong[0]!r}, which is a parameter of its own or has no meaning for a fit to given rows"
             )
         chosen |= {key: more.pop(key) for key in list(more) if key in groups.GROUPS}
@@ -165,7 +165,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         frame, y = _as_frame(X), y if (targets := _as_frame(y)) is None else _only_column(targets)
         target = str("y" if getattr(y, "name", None) is None else y.name)
         if np.asarray(y).dtype.kind in "mM":
-            raise Refused("y holds dates or times; give numbers, such as days since the first")
+            raise UserError("y holds dates or times; give numbers, such as days since the first")
         if frame is None:
             gaps = True if settings.missing == "refuse" else "allow-nan"
             X = validate_data(self, X, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=2)
@@ -186,13 +186,13 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
                 frame = frame[[name for name in frame.columns if name in encoder.names]]  # others are not asked for
                 validate_data(self, frame, skip_check_array=True, reset=False)
             elif not encoder.takes_arrays:
-                raise Refused("the model takes columns that are no plain numbers by their names: give a frame")
+                raise UserError("the model takes columns that are no plain numbers by their names: give a frame")
             else:
                 gaps = "allow-nan" if encoder.schema.missing == "impute" else True
                 X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=gaps)
                 frame = _of_array(X, encoder.names)
             if not len(frame):
-                raise Refused("there are no rows to predict")
+                raise UserError("there are no rows to predict")
             unknown = Counter[tuple[str, str]]()
             rows = self.model_.inputs(frame, unknown=unknown)
             for sentence in said_of_unknown(unknown, "X"):
@@ -221,14 +221,14 @@ def _as_frame(table: Any) -> Any:
         table = frame_of(table)
     names = [str(name) for name in table.columns]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise Refused(f"the table has {names.count(twice)} columns named {twice!r}: give each its own name")
+        raise UserError(f"the table has {names.count(twice)} columns named {twice!r}: give each its own name")
     return table.set_axis(names, axis=1)
 
 
 def _only_column(targets: Any) -> Any:
     """The targets in a frame."""
     if len(targets.columns) != 1:
-        raise Refused(f"y has {len(targets.columns)} columns: a regression predicts one")
+        raise UserError(f"y has {len(targets.columns)} columns: a regression predicts one")
     return targets.iloc[:, 0]
 
 
@@ -311,7 +311,7 @@ def _plain_errors() -> Iterator[None]:
     """Refusals as the ValueError that users of scikit-learn expect."""
     try:
         yield
-    except Refused as refusal:
+    except UserError as refusal:
         raise ValueError(str(refusal)) from None
     except Diverged as ended:
         raise FloatingPointError(f"training diverged: {ended}") from None

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dgpbench.datasets.scaling import Found, Regression
-from dgpbench.errors import Diverged, Refused
+from dgpbench.data.scaling import Found, Regression
+from dgpbench.errors import Diverged, UserError
 from dgpbench.methods.contract import Seeds, restore_function
 from dgpbench.models.training import with_fewer_inducing_points
-from dgpbench.predictions import metrics, points
-from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.predictions.predictive import Quantiles
+from dgpbench.predictive import metrics, points
+from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.predictive.predictive import Quantiles
 from dgpbench.runs import fitting
 from dgpbench.runs.resolve import Run
 from dgpbench.seeds import seed_for
@@ -70,7 +70,7 @@ class Trial:
         predictor = self.fit(rows, features)
         try:
             restore = restore_function(self.run.card.family)
-        except Refused:
+        except UserError:
             raise Skipped("it has no restore, so it saves nothing") from None
         return restore(self._fits[rows, features].settings, predictor.parameters())
 
@@ -83,7 +83,7 @@ def check(run: Run) -> Iterator[tuple[str, str, str]]:
     """Each demand with 'ok', 'skipped' or 'FAILED', and the reason for the last two.
 
     :param run: a method with its settings; what it says of data plays no part
-    :raises Refused: where a package that it needs is not installed
+    :raises UserError: where a package that it needs is not installed
     """
     run.method.check_installed()
     trial = Trial(replace(run, init_from=None))
@@ -93,7 +93,7 @@ def check(run: Run) -> Iterator[tuple[str, str, str]]:
             yield each.name, "FAILED" if seen else "ok", seen or ""
         except Skipped as reason:
             yield each.name, "skipped", str(reason)
-        except (Diverged, Refused) as problem:
+        except (Diverged, UserError) as problem:
             yield each.name, "FAILED", str(problem)
         except (Exception, SystemExit) as problem:  # a method may fail in any way
             yield each.name, "FAILED", f"{type(problem).__name__}: {problem}"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dgpbench.datasets.table_settings import TableSettings
-from dgpbench.errors import Refused
+from dgpbench.data.table_settings import TableSettings
+from dgpbench.errors import UserError
 from dgpbench.methods.contract import Predictor
-from dgpbench.predictions.warped import Densities
+from dgpbench.predictive.warped import Densities
 from dgpbench.runs.description import Description
 from dgpbench.system import tf_session
 
@@ -57,9 +57,9 @@ def refusing(what: str) -> Iterator[None]:
             words = f"it lacks {problem}"
         elif isinstance(problem, RecursionError):
             words = "it is nested too deeply"
-        elif isinstance(problem, Refused | ValueError | OSError):
+        elif isinstance(problem, UserError | ValueError | OSError):
             words = str(problem)
-        raise Refused(f"{what}: {' '.join(words.split())[:MOST_LETTERS]}") from None
+        raise UserError(f"{what}: {' '.join(words.split())[:MOST_LETTERS]}") from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,7 +99,7 @@ class Model:
         :param where: what a refusal calls the frame
         :param reading: how its cells are read, by default as in training
         :param unknown: takes the categories that training did not have
-        :raises Refused: where a column is missing or holds what it did not hold in training
+        :raises UserError: where a column is missing or holds what it did not hold in training
         """
         with self._refusing():
             return self.description.encoder.transform(frame, where, reading or self.description.reading, unknown)
@@ -124,7 +124,7 @@ class Model:
                 found = description.scaler.restore(predictions)
             if not isinstance(found, Densities):
                 name, kind_of = description.settings.method.name, type(found).__name__.lower()
-                raise Refused(
+                raise UserError(
                     f"method={name} predicts {kind_of}; a model that is saved predicts densities: Gaussian or "
                     "GaussianMixture"
                 )

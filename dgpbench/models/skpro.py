@@ -8,7 +8,7 @@ from skpro.distributions.normal_mixture import NormalMixture
 from skpro.regression.base import BaseProbaRegressor
 
 from dgpbench.models.estimator import DeepGPRegressor, settings_by_key
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictive.mixture import GaussianMixture
 
 
 class DeepGPProbaRegressor(BaseProbaRegressor):

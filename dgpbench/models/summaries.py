@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dgpbench.errors import Refused
-from dgpbench.predictions.warped import Densities
+from dgpbench.errors import UserError
+from dgpbench.predictive.warped import Densities
 
 MEAN, DEVIATION = "mean", "standard_deviation"
 
@@ -13,14 +13,14 @@ MEAN, DEVIATION = "mean", "standard_deviation"
 def probabilities(text: str) -> list[float]:
     """'0.05,0.5,0.95' as numbers.
 
-    :raises Refused: for what is no probability between 0 and 1
+    :raises UserError: for what is no probability between 0 and 1
     """
     try:
         values = [float(part) for part in text.split(",")] if text else []
     except ValueError:
         values = [-1.0]
     if not all(0 < value < 1 for value in values):
-        raise Refused(
+        raise UserError(
             f"--quantiles={text} cannot be used; it takes probabilities between 0 and 1, such as 0.05,0.5,0.95"
         )
     return values

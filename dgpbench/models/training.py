@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dgpbench.datasets.scaling import Regression, Standardiser
-from dgpbench.datasets.table import Table
-from dgpbench.datasets.tasks import InterpolationSettings, make_split
-from dgpbench.datasets.user_table import reading_of
+from dgpbench.data.scaling import Regression, Standardiser
+from dgpbench.data.table import Table
+from dgpbench.data.tasks import InterpolationSettings, make_split
+from dgpbench.data.user_table import reading_of
 from dgpbench.methods.contract import restore_function
 from dgpbench.methods.settings import DeepSettings
 from dgpbench.methods.sparse_settings import SparseSettings
 from dgpbench.models.model import CHOICES, Model
 from dgpbench.plugins.method import packages_of
-from dgpbench.predictions import metrics, points
+from dgpbench.predictive import metrics, points
 from dgpbench.runs import fitting
 from dgpbench.runs.description import Description
 from dgpbench.runs.problem import check_sizes
@@ -63,7 +63,7 @@ def fit(
     :param rows: numbers of the rows that train, all by default
     :param checkpoints: where an interrupted fit goes on from
     :param named: whether the columns' names are the user's
-    :raises Refused: where the method cannot be fitted to the table
+    :raises UserError: where the method cannot be fitted to the table
     :raises Diverged: where the fit diverges
     """
     if isinstance(run.training, OwnSettings):

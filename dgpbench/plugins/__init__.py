@@ -9,8 +9,8 @@ from dgpbench.config.settings import setting
 from dgpbench.plugins.loading import load_file
 from dgpbench.plugins.method import Method, Settings
 from dgpbench.plugins.wrappers import from_sklearn
-from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.predictions.predictive import Gaussian, Quantiles, Samples
+from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.predictive.predictive import Gaussian, Quantiles, Samples
 
 __all__ = [
     "Gaussian",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.methods.contract import settings_class
 from dgpbench.methods.settings import MethodSettings
 from dgpbench.plugins.method import ENTRY_POINT, Method, Settings, Source, is_loaded, location_of, register
@@ -40,28 +40,28 @@ def load_file(path: str | Path) -> list[str]:
 
     Modules beside it can be imported, as when Python runs the file.
 
-    :raises Refused: where it is not there, fails, or holds none
+    :raises UserError: where it is not there, fails, or holds none
     """
     path = Path(path).expanduser()
     if not path.is_file():
-        raise Refused(f"{FLAG} {path}: there is no such file")
+        raise UserError(f"{FLAG} {path}: there is no such file")
     module_name = f"dgpbench_plugin_{path.stem}"
     spec = spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
-        raise Refused(f"{FLAG} {path} is no Python file")
+        raise UserError(f"{FLAG} {path} is no Python file")
     module = module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses and pickles look for it there
     if (folder := str(path.parent.resolve())) not in sys.path:
         sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
-    except Refused:
+    except UserError:
         raise
     except (Exception, SystemExit) as problem:
-        raise Refused(f"{FLAG} {path} cannot be loaded: {type(problem).__name__}: {problem}") from problem
+        raise UserError(f"{FLAG} {path} cannot be loaded: {type(problem).__name__}: {problem}") from problem
     found = [value for value in vars(module).values() if isinstance(value, Method) and not _is_offered(value)]
     if not found:
-        raise Refused(f"{FLAG} {path} holds no Method, as in METHOD = Method('my_method', fit, MySettings)")
+        raise UserError(f"{FLAG} {path} holds no Method, as in METHOD = Method('my_method', fit, MySettings)")
     for method in found:
         _add(method, Source.of_file(path))
     return [method.name for method in found]
@@ -70,20 +70,20 @@ def load_file(path: str | Path) -> list[str]:
 def load_entry_point(name: str) -> list[str]:
     """Load the method that an installed package offers under a name.
 
-    :raises Refused: where none does, or it cannot be imported
+    :raises UserError: where none does, or it cannot be imported
     """
     point = _points().get(name)
     if point is None:
-        raise Refused(f"no installed package offers a method named {name} (entry points of the group {GROUP})")
+        raise UserError(f"no installed package offers a method named {name} (entry points of the group {GROUP})")
     try:
         method = point.load()
-    except Refused:
+    except UserError:
         raise
     except (Exception, SystemExit) as problem:
         why = f"{type(problem).__name__}: {problem}"
-        raise Refused(f"method={name}, the entry point {point.value}, cannot be imported: {why}") from problem
+        raise UserError(f"method={name}, the entry point {point.value}, cannot be imported: {why}") from problem
     if not isinstance(method, Method) or method.name != name:
-        raise Refused(f"the entry point {name} = {point.value} is no Method of that name")
+        raise UserError(f"the entry point {name} = {point.value} is no Method of that name")
     found = find_spec(point.module)
     file = Source.of_file(Path(found.origin)) if found and found.origin and Path(found.origin).is_file() else None
     _add(method, Source(f"{ENTRY_POINT}{name}", _digest(point, file), file.file if file else None))
@@ -133,7 +133,7 @@ def take_flags(arguments: list[str]) -> list[str]:
             continue
         path = value if equals else next(given, None)
         if not path:
-            raise Refused(f"{FLAG} needs a file, as in {FLAG} my_method.py")
+            raise UserError(f"{FLAG} needs a file, as in {FLAG} my_method.py")
         load_file(path)
     return left
 

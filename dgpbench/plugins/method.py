@@ -20,14 +20,14 @@ import numpy as np
 from dgpbench.config import groups
 from dgpbench.config.compose import FACTS
 from dgpbench.config.settings import declared
-from dgpbench.datasets.scaling import Regression
-from dgpbench.errors import Refused
+from dgpbench.data.scaling import Regression
+from dgpbench.errors import UserError
 from dgpbench.methods import contract
 from dgpbench.methods.contract import FitSettings, Seeds
 from dgpbench.methods.settings import MethodSettings, Sizes
 from dgpbench.plugins.imported import imported_files, imported_packages
-from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.predictions.predictive import Predictive, Quantiles, Samples
+from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.predictive.predictive import Predictive, Quantiles, Samples
 from dgpbench.training.log import TrainingLog
 from dgpbench.training.settings import TrainingSettings
 
@@ -48,7 +48,7 @@ class Settings(MethodSettings):
         """Refuse a method that names packages (``Method(packages=...)``) of which one is not here."""
         for package, how in _packages[self.name].items():
             if not _is_here(package):
-                raise Refused(f"method={self.name} needs the package {package}, which is not installed: {how}")
+                raise UserError(f"method={self.name} needs the package {package}, which is not installed: {how}")
 
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
         """Nothing is known of it."""
@@ -123,14 +123,14 @@ class Source:
 def register(method: Method, source: Source) -> None:
     """Make ``method=NAME`` work.
 
-    :raises Refused: for a name that is taken, or settings that have no defaults
+    :raises UserError: for a name that is taken, or settings that have no defaults
     """
     known = _sources.get(method.name)
     if known == source:
         return
     taken = {*groups.names("method"), *(name for name in groups.offered("method") if name != source.offers)}
     if known is not None or method.name in taken:
-        raise Refused(f"there is a method named {method.name} already; give the plug-in's another name")
+        raise UserError(f"there is a method named {method.name} already; give the plug-in's another name")
     _check_names(method)
     defaults, family = _defaults(method), f"{contract.OUTSIDE}{method.name}"
     _sources[method.name], _packages[method.name] = source, method.packages
@@ -188,18 +188,18 @@ def differing(config: Mapping[str, Any]) -> str:
 
 def _check_names(method: Method) -> None:
     """
-    :raises Refused: for a name, a setting or a budget that cannot be asked for on a command line
+    :raises UserError: for a name, a setting or a budget that cannot be asked for on a command line
     """
     if not isinstance(method.name, str) or not re.fullmatch(r"[A-Za-z]\w*", method.name, re.ASCII):
-        raise Refused(f"a method cannot be named '{method.name}'; a name is of letters, digits and _, as in my_method")
+        raise UserError(f"a method cannot be named '{method.name}'; use letters, digits and _, as in my_method")
     if not isinstance(method.settings, type) or not issubclass(method.settings, Settings):
-        raise Refused(
+        raise UserError(
             f"{method.name}: its settings are a frozen dataclass derived from Settings, not {method.settings!r}"
         )
     try:
         known = declared(method.settings)
     except (TypeError, NameError) as problem:
-        raise Refused(f"{method.name}: {problem}") from None
+        raise UserError(f"{method.name}: {problem}") from None
     own = [
         name
         for each in method.settings.__mro__
@@ -207,16 +207,16 @@ def _check_names(method: Method) -> None:
         for name in vars(each).get("__annotations__", ())
     ]
     if taken := [name for name in own if name in TAKEN]:
-        raise Refused(f"{method.name}: a setting cannot be named {taken[0]}; these names are taken: {', '.join(TAKEN)}")
+        raise UserError(f"{method.name}: a setting cannot be named {taken[0]}; reserved names: {', '.join(TAKEN)}")
     if not all(isinstance(each, Mapping) for each in (method.budgets, *method.budgets.values())):
-        raise Refused(f"{method.name}: budgets are values of settings by budget, as in {{'smoke': {{'steps': 10}}}}")
+        raise UserError(f"{method.name}: budgets are values of settings by budget, as in {{'smoke': {{'steps': 10}}}}")
     for budget, values in method.budgets.items():
         if budget not in groups.names("budget"):
-            raise Refused(
+            raise UserError(
                 f"{method.name}: there is no budget '{budget}'; it is one of {', '.join(groups.names('budget'))}"
             )
         if unknown := [name for name in values if name not in known]:
-            raise Refused(f"{method.name}: budget {budget} sets {unknown[0]}, which is none of its settings")
+            raise UserError(f"{method.name}: budget {budget} sets {unknown[0]}, which is none of its settings")
 
 
 def _defaults(method: Method) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def _defaults(method: Method) -> dict[str, Any]:
     }
     own = {name: of_fields[name] for name in declared(method.settings) if name != "num_layers"}
     if lacking := [name for name, value in own.items() if value is MISSING]:
-        raise Refused(f"{method.name}: setting {lacking[0]} needs a default, as in setting(..., default=1.0)")
+        raise UserError(f"{method.name}: setting {lacking[0]} needs a default, as in setting(..., default=1.0)")
     return own
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dgpbench.datasets.scaling import Regression
+from dgpbench.data.scaling import Regression
 from dgpbench.methods.contract import Seeds
 from dgpbench.plugins.method import Method, Settings
-from dgpbench.predictions.mixture import GaussianMixture
-from dgpbench.predictions.predictive import Gaussian, Quantiles
+from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.predictive.predictive import Gaussian, Quantiles
 from dgpbench.training.log import TrainingLog
 
 LEVELS = tuple(np.round(np.concatenate([[0.005, 0.01, 0.025], np.arange(1, 20) / 20, [0.975, 0.99, 0.995]]), 3))

@@ -17,12 +17,12 @@ import pandas as pd
 
 from dgpbench.config import groups
 from dgpbench.config.canonical import canonical
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, Sweep, load
 from dgpbench.experiments.plan import CONFLICT
 from dgpbench.experiments.wanted import wanted as wanted_runs
 from dgpbench.plugins.method import is_of_this_code
-from dgpbench.predictions import metrics
+from dgpbench.predictive import metrics
 from dgpbench.runs import compact as compacting
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
@@ -199,7 +199,7 @@ def done_elsewhere(item: Item, runs: pd.DataFrame, frame: pd.DataFrame) -> str |
         try:
             if budget not in done:
                 done[budget] = _num_done(select(load(item.name, [*narrowed, f"budget={budget}"]), frame))
-        except Refused:  # a budget of fewer splits may have none of those that are asked for
+        except UserError:  # a budget of fewer splits may have none of those that are asked for
             continue
     more = [f"{count} at budget={budget}" for budget, count in done.items() if count > done[item.budget]]
     return f"more of its runs are done at other budgets: {', '.join(more)}" if more else None

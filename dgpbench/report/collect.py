@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dgpbench.config.canonical import canonical
-from dgpbench.datasets.tasks import is_evaluation_split
-from dgpbench.errors import Refused
+from dgpbench.data.tasks import is_evaluation_split
+from dgpbench.errors import UserError
 from dgpbench.runs import archive
 from dgpbench.runs.archive import Found
 
@@ -31,7 +31,7 @@ def load_results(results_dir: str | Path = "results") -> "pd.DataFrame":
 
     ``overrides`` and ``config`` are JSON texts: '{}' where nothing was overridden.
 
-    :raises Refused: for a file, a folder that is not there, or one that is runs/ or records/ itself
+    :raises UserError: for a file, a folder that is not there, or one that is runs/ or records/ itself
     """
     frame = collect(results_dir, required=True).drop(columns=["compact", "against"])
     return frame.assign(overrides=frame["overrides"].map(canonical), config=frame["config"].map(canonical))
@@ -46,11 +46,11 @@ def collect(results_dir: str | Path = "results", *, required: bool = False) -> "
     that contradict each other.
 
     :param required: whether a folder without results is refused, and not only named
-    :raises Refused: for a file
+    :raises UserError: for a file
     """
     no_results = archive.why_no_results(results_dir)
     if required and no_results is not None:
-        raise Refused(no_results)
+        raise UserError(no_results)
     frame = frame_of(archive.find(results_dir))
     for sentence in (*([] if no_results is None else [no_results]), *frame.attrs["problems"]):
         print(f"dgpbench: {sentence}", file=sys.stderr)

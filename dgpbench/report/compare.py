@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.report import published
 from dgpbench.report.agreement import Comparison
@@ -20,11 +20,13 @@ KEYS = ["metric", "dataset", "method", "num_layers"]
 def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -> Comparison:
     """The comparison of an item, narrowed by overrides; ``frame`` saves reading the records again.
 
-    :raises Refused: where the paper prints no numbers for the item
+    :raises UserError: where the paper prints no numbers for the item
     """
     item = load(name, given)
     if not published.of_item(name):
-        raise Refused(f"{name} has no published numbers to compare with; the tables have, such as lindinger2020_table1")
+        raise UserError(
+            f"{name} has no published numbers to compare with; tables have them, such as lindinger2020_table1"
+        )
     frame = collect(item.results_dir) if frame is None else frame
     runs = select(item, frame)
     return of_cells(item, of_runs(item, runs), runs, frame)

@@ -3,9 +3,9 @@
 import pandas as pd
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item
-from dgpbench.predictions import metrics
+from dgpbench.predictive import metrics
 from dgpbench.report import statistics
 from dgpbench.report.complete import Compared, compared
 from dgpbench.report.figures import render
@@ -20,7 +20,7 @@ def statistics_grids(item: Item, frame: pd.DataFrame, notes: list[str]) -> list[
     for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
         try:
             found = compared(item, done, metric)
-        except Refused as refusal:
+        except UserError as refusal:
             notes.append(f"No statistics of {metric}: {refusal}.")
             continue
         makers = (_rank_grid, _reference_grid, _wilcoxon_grid, _improvement_grid)
@@ -43,7 +43,7 @@ def _rank_grid(metric: str, found: Compared) -> Grid:
             f"the smallest attainable p of a pair is {least:.2g}."
         )
         notes += [] if least <= LEVEL else [_indistinguishable(test.num_blocks)]
-    except Refused as refusal:
+    except UserError as refusal:
         notes.append(f"{refusal}.")
     return Grid(f"Mean ranks, {metric} (1 is best)", ("method", "mean rank"), rows, tuple(notes))
 
@@ -65,7 +65,7 @@ def _reference_grid(metric: str, found: Compared) -> Grid:
     caption = f"Against {found.reference}, {metric}"
     try:
         table = statistics.against_reference(found.losses, found.reference, found.test_share, LEVEL)
-    except Refused as refusal:
+    except UserError as refusal:
         return Grid(caption, columns, (), (f"{refusal}.",))
     num_sets, num_splits = len(found.across), int(found.losses.groupby(level="dataset").size().min())
     share = float(found.test_share.max())

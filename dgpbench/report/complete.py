@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item
-from dgpbench.predictions import metrics
+from dgpbench.predictive import metrics
 from dgpbench.report import cells, statistics
 from dgpbench.report.figures.style import label
 
@@ -38,7 +38,7 @@ class Compared:
 def compared(item: Item, done: pd.DataFrame, metric: str) -> Compared:
     """The complete block of an item's done runs.
 
-    :raises Refused: where no two methods have every split of one data set
+    :raises UserError: where no two methods have every split of one data set
     """
     scores = cells.value_of(metric)(done).map(metrics.METRICS[metric].loss).astype(float)
     rows = done.assign(loss=scores, name=_names(done))[np.isfinite(scores)]
@@ -49,7 +49,7 @@ def compared(item: Item, done: pd.DataFrame, metric: str) -> Compared:
     whole = grid.loc[list(dict.fromkeys(wanted["dataset"])), list(dict.fromkeys(wanted["name"]))]
     block = statistics.largest_block(whole)
     if block.empty or block.shape[1] < 2:
-        raise Refused(
+        raise UserError(
             f"no two methods have all splits of a data set in {metric}; methods are compared on complete cells only"
         )
     chosen = rows[rows["dataset"].isin(block.index) & rows["name"].isin(block.columns)]

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from dgpbench.errors import Refused
-from dgpbench.predictions import posterior
+from dgpbench.errors import UserError
+from dgpbench.predictive import posterior
 
 
 def factor(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """C of q(v) = N(m, C C^T) as one dense matrix; rows and columns are indexed by (layer, gp, inducing) from 1.
 
     :param arrays: ``posterior.npz`` of a structured method
-    :raises Refused: for the arrays of another kind of method
+    :raises UserError: for the arrays of another kind of method
     """
     if not posterior.has_blocks(arrays):
-        raise Refused(
+        raise UserError(
             "this run's posterior has no blocks; covariance pictures are for mf, star, fc and their relatives"
         )
     widths, M = posterior.widths(arrays), arrays["diagonal_1"].shape[-1]
@@ -72,11 +72,11 @@ def correlations(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
 def samples(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """Samples of v, [S, T M], one column for each inducing output.
 
-    :raises Refused: where the posterior is not kept as samples
+    :raises UserError: where the posterior is not kept as samples
     """
     layers = posterior.samples(arrays)
     if not layers:
-        raise Refused("this run's posterior is not kept as samples; normality is studied for method=sghmc")
+        raise UserError("this run's posterior is not kept as samples; normality is studied for method=sghmc")
     named = {
         f"{layer}.{column}": values[:, column] for layer, values in layers.items() for column in range(values.shape[1])
     }
@@ -91,7 +91,7 @@ def normality(draws: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     from scipy.stats import normaltest
 
     if len(draws) < 20:
-        raise Refused(
+        raise UserError(
             f"a test of normality needs 20 samples, and the record keeps {len(draws)}; use prediction.num_samples=20"
         )
     p_values = normaltest(draws.to_numpy(), axis=0).pvalue

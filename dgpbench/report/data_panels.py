@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dgpbench.predictions import posterior
+from dgpbench.predictive import posterior
 
 BANDS = {0.95: "0.88", 0.5: "0.76"}
 COUNTED = {"category", "flag"}

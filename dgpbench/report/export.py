@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item
 from dgpbench.report import cells
 from dgpbench.report.collect import frame_of
@@ -33,7 +33,7 @@ class Joined:
 def export(results_dir: str, items: Sequence[Item] = (), budget: str | None = None) -> Joined:
     """Write the compact records of all runs that have ended, or of those that some items show.
 
-    :raises Refused: where there are none, or one contradicts a line that is there; then nothing is written
+    :raises UserError: where there are none, or one contradicts a line that is there; then nothing is written
     """
     frame = frame_of(_raw(results_dir))
     if items:
@@ -41,14 +41,14 @@ def export(results_dir: str, items: Sequence[Item] = (), budget: str | None = No
     if budget is not None:
         frame = frame[frame["budget"] == budget]
     if frame.empty:
-        raise Refused(f"{Path(results_dir, 'runs')} holds no run that is asked for; `dgpbench reproduce` makes them")
+        raise UserError(f"{Path(results_dir, 'runs')} holds no run that is asked for; `dgpbench reproduce` makes them")
     return _join(results_dir, frame, replacing=True)
 
 
 def import_from(results_dir: str, sources: Sequence[str]) -> Joined:
     """Take records from folders with runs/ or records/, from files of compact records, and from folders of those.
 
-    :raises Refused: where a source is none of these, or one record contradicts another; then nothing is written
+    :raises UserError: where a source is none of these, or one record contradicts another; then nothing is written
     """
     runs: dict[str, Found] = {}
     problems: list[str] = []
@@ -84,7 +84,7 @@ def _found(source: Path) -> Iterator[Found | Line | ValueError]:
     folder = source / archive.FOLDER if (source / archive.FOLDER).is_dir() else source
     named = [source] if source.is_file() and source.suffix == ".jsonl" else archive.files_in(folder)
     if not named and not (source / "runs").is_dir():
-        raise Refused(f"{source} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them")
+        raise UserError(f"{source} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them")
     for part in map(lines.decode, named):
         yield from map(ValueError, part.problems)
         for line in part.runs:

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 from dgpbench import __version__
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, load
 from dgpbench.plugins.loading import load as load_plugin
 from dgpbench.plugins.loading import loaded
@@ -45,14 +45,14 @@ def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) 
     """Write the report of a results folder.
 
     :param workers: processes that share the sections of a long report
-    :raises Refused: where there is no record to report, or the file cannot be written
+    :raises UserError: where there is no record to report, or the file cannot be written
     """
     output = Path(output)
     if workers > 1:
         _start_method()  # another core imports while this one reads
     frame = collect(results_dir, required=True)
     if frame.empty:
-        raise Refused(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
+        raise UserError(f"{results_dir} holds no records; `dgpbench run` or `dgpbench reproduce` makes them")
     text = page(frame, str(results_dir), output.parent, workers)
     with files.replacing(output, files.ANOTHER_OUTPUT) as partial:
         partial.write_text(text, encoding="utf-8")
@@ -162,7 +162,7 @@ def _section(
         made = render.figures(item, runs)
         for place, (title, figure) in enumerate(made.items(), 1):
             section.figures.append((title, svg(figure, f"{prefix}{place}-")))
-    except Refused as refusal:
+    except UserError as refusal:
         section.notes.append(f"No figure: {refusal}.")
     return section
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report.cells import cells
 from dgpbench.report.collect import collect
@@ -30,14 +30,14 @@ def usual_path(item: Item) -> Path:
 def check(name: str, given: list[str], path: Path, tolerance: float) -> list[Line]:
     """Every reference cell of the narrowed item, beside the same cell of the records.
 
-    :raises Refused: where there is no such reference, or nothing of it belongs to the item
+    :raises UserError: where there is no such reference, or nothing of it belongs to the item
     """
     item = load(name, given)
     stored = _read(path, item)
     ours = cells(item, collect(item.results_dir))
     merged = stored.merge(ours, on=KEYS, how="inner", suffixes=("_stored", ""))
     if merged.empty:
-        raise Refused(f"{path} has no cell of {' '.join([name, *given])}")
+        raise UserError(f"{path} has no cell of {' '.join([name, *given])}")
     return [_line(row, tolerance) for row in merged.itertuples(index=False)]
 
 
@@ -47,11 +47,11 @@ def _read(path: Path, item: Item) -> pd.DataFrame:
     try:
         stored = pd.read_csv(path)
     except (OSError, ValueError) as problem:
-        raise Refused(f"{path} cannot be read as a reference ({str(problem).splitlines()[0]}); {usable}") from None
+        raise UserError(f"{path} cannot be read as a reference ({str(problem).splitlines()[0]}); {usable}") from None
     if missing := set(COLUMNS) - set(stored.columns):
-        raise Refused(f"{path} is no reference: it lacks {', '.join(sorted(missing))}; {usable}")
+        raise UserError(f"{path} is no reference: it lacks {', '.join(sorted(missing))}; {usable}")
     if "budget" in stored and set(stored["budget"]) != {item.budget}:
-        raise Refused(
+        raise UserError(
             f"{path} is of budget {', '.join(sorted(set(stored['budget'])))}, and budget={item.budget} is asked for"
         )
     return stored.dropna(subset="mean")[COLUMNS]

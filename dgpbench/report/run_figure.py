@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dgpbench.errors import Refused
-from dgpbench.predictions import calibration, posterior
+from dgpbench.errors import UserError
+from dgpbench.predictive import calibration, posterior
 from dgpbench.report import data_panels
 from dgpbench.report.objectives import objective_label, objective_of
 from dgpbench.runs import store, summary
@@ -84,7 +84,7 @@ def run_figure(
     :param objective: the name of what the trace has under ``elbo``
     :param target: the name of what is predicted
     :param below: what stands in a second row
-    :raises Refused: where that is every panel
+    :raises UserError: where that is every panel
     """
     panels: list[Callable[[Axes], Axes]] = []
     if "variance" in points or {"q05", "q50", "q95"} <= set(points):
@@ -94,7 +94,7 @@ def run_figure(
     if trace is not None and len(trace) > 0:
         panels.append(lambda ax: training_trace(trace, ax, objective))
     if not panels:
-        raise Refused("these predictions have neither a spread nor a distribution function to draw")
+        raise UserError("these predictions have neither a spread nor a distribution function to draw")
     with matplotlib.rc_context(fname=STYLE):
         width = 11.0 if below or len(panels) > 2 else 7.4
         figure = Figure(figsize=(width, HEIGHT + (below.height if below else 0.0)))

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.seeds import seed_for
 
 RESAMPLES = 2000
@@ -29,11 +29,11 @@ def paired_losses(frame: pd.DataFrame, value: str = "loss", method: str = "metho
     """One row for each (data set, split), one column for each method, in the order in which methods first appear.
 
     :param frame: columns dataset, split, ``method`` and ``value``, one row for each run
-    :raises Refused: where a cell is missing, not a finite number, or there twice
+    :raises UserError: where a cell is missing, not a finite number, or there twice
     """
     twice = frame.duplicated([*BLOCK, method])
     if twice.any():
-        raise Refused(
+        raise UserError(
             f"{_where(frame[twice].iloc[0], method)} has more than one score; narrow the comparison to one seed"
         )
     wide = frame.pivot(index=list(BLOCK), columns=method, values=value)
@@ -48,17 +48,17 @@ def _where(row: pd.Series, method: str) -> str:
 def refuse_incomplete(losses: pd.DataFrame) -> pd.DataFrame:
     """The losses, when every method has a finite one in every block.
 
-    :raises Refused: otherwise, with the number of missing cells and the first of them
+    :raises UserError: otherwise, with the number of missing cells and the first of them
     """
     if losses.empty:
-        raise Refused("there is nothing to compare: no run has a score yet")
+        raise UserError("there is nothing to compare: no run has a score yet")
     missing = ~np.isfinite(losses.to_numpy(dtype=float))
     if not missing.any():
         return losses
     row, column = np.argwhere(missing)[0]
     block = losses.index[row]
     named = " split ".join(str(part) for part in block) if isinstance(block, tuple) else str(block)
-    raise Refused(
+    raise UserError(
         f"{missing.sum()} of {missing.size} scores are missing, the first of them {losses.columns[column]} on {named}; "
         "methods are compared on complete blocks only, so run what is missing or narrow the comparison"
     )
@@ -119,14 +119,14 @@ def mean_ranks(losses: pd.DataFrame) -> pd.Series:
 def friedman(losses: pd.DataFrame, alpha: float = 0.05) -> Friedman:
     """Friedman's test over blocks, with Nemenyi's critical difference.
 
-    :raises Refused: for fewer than three methods or two blocks, where the test does not exist
+    :raises UserError: for fewer than three methods or two blocks, where the test does not exist
     """
     from scipy.stats import friedmanchisquare
 
     average = mean_ranks(losses)
     num_blocks, num_methods = losses.shape
     if num_methods < 3 or num_blocks < 2:
-        raise Refused(
+        raise UserError(
             f"Friedman's test needs three methods and two data sets, not {num_methods} and {num_blocks}; "
             "two methods are compared by Wilcoxon's test"
         )
@@ -178,7 +178,7 @@ def wilcoxon_holm(losses: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     refuse_incomplete(losses)
     pairs = list(combinations(losses.columns, 2))
     if not pairs:
-        raise Refused(f"a comparison needs two methods, and there is only {', '.join(map(str, losses.columns))}")
+        raise UserError(f"a comparison needs two methods, and there is only {', '.join(map(str, losses.columns))}")
     differences = [(losses[a] - losses[b]).to_numpy() for a, b in pairs]
     p_values = [_signed_rank(each) for each in differences]
     corrected = holm(np.array(p_values))
@@ -221,7 +221,7 @@ def against_reference(losses: pd.DataFrame, reference: str, test_share: pd.Serie
 
     :param losses: as ``paired_losses`` gives them, blocks (data set, split)
     :param test_share: n_test / n_train of each data set
-    :raises Refused: where a data set has a single split, or the numbers of its rows are unknown
+    :raises UserError: where a data set has a single split, or the numbers of its rows are unknown
     """
     from scipy import stats
 
@@ -230,7 +230,7 @@ def against_reference(losses: pd.DataFrame, reference: str, test_share: pd.Serie
     count, mean = groups.size(), groups.mean()
     share = test_share.reindex(count.index)
     if (unusable := (count < 2) | share.isna()).any():
-        raise Refused(
+        raise UserError(
             f"{unusable.idxmax()} has a single split or unknown numbers of rows; a test over splits needs two splits "
             "and the numbers of training and test rows"
         )

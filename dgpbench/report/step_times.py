@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 COLUMNS = ("method", "M", "L", "tau", "ms_per_step")
 # Exponents of the leading term of a step, N M^2 tau^a L^b: the quadratic forms, whose number is that of
@@ -20,10 +20,10 @@ def along(bench: pd.DataFrame, size: str) -> pd.DataFrame:
     Columns: method, num_layers, size, value, ms_per_step, exponent (NaN where theory is not stated).
 
     :param bench: columns ``COLUMNS``
-    :raises Refused: where columns are missing
+    :raises UserError: where columns are missing
     """
     if missing := [name for name in COLUMNS if name not in bench]:
-        raise Refused(f"a table of timings has columns {', '.join(COLUMNS)}; this one lacks {', '.join(missing)}")
+        raise UserError(f"a table of timings has columns {', '.join(COLUMNS)}; this one lacks {', '.join(missing)}")
     fixed = bench
     for other in {"M", "L", "tau"} - {size}:
         fixed = fixed[fixed[other] == bench[other].mode().iloc[0]]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.experiments.plan import CONFLICT
-from dgpbench.predictions.metrics import METRICS
+from dgpbench.predictive.metrics import METRICS
 from dgpbench.report.cells import NONE, done_elsewhere, has_none, incomplete_text, of_runs, select
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect
@@ -50,10 +50,10 @@ def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric
     item = load(name, given)
     if metric is not None:
         if metric not in METRICS:
-            raise Refused(f"there is no metric '{metric}'; it is one of {', '.join(METRICS)}")
+            raise UserError(f"there is no metric '{metric}'; it is one of {', '.join(METRICS)}")
         item = item.showing(metric)
     if not item.blocks:
-        raise Refused(f"{name} is a figure without a table; use dgpbench figure {name}")
+        raise UserError(f"{name} is a figure without a table; use dgpbench figure {name}")
     frame = collect(item.results_dir) if frame is None else frame
     runs = select(item, frame)
     found = of_runs(item, runs)

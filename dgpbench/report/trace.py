@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, column_name, load
 from dgpbench.plugins.loading import FLAG
 from dgpbench.plugins.method import is_loaded, location_of
@@ -23,7 +23,7 @@ ELSEWHERE = "results_dir=again"  # where the record is, the run would be skipped
 def trace(name: str, given: list[str]) -> Iterator[str]:
     """Lines of text: each cell of a table, or each column of a figure, and below it its runs.
 
-    :raises Refused: where none of its runs has a record
+    :raises UserError: where none of its runs has a record
     """
     item = load(name, given)
     frame = collect(item.results_dir, required=True)
@@ -31,7 +31,7 @@ def trace(name: str, given: list[str]) -> Iterator[str]:
     if runs.empty:
         elsewhere = cells.done_elsewhere(item, runs, frame)
         asked = " ".join(["", *item.narrowed])
-        raise Refused(
+        raise UserError(
             f"no run of {name}{asked} at budget={item.budget} has a record in {item.results_dir}"
             + (f"; {elsewhere}" if elsewhere else "")
         )

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs import lines, store
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.lines import Line, Pair
@@ -22,7 +22,7 @@ FOLDER = "records"
 SAME = 1e-9  # nats: how near a comparison is to the scores of the runs that it is of
 
 
-class Contradiction(Refused):
+class Contradiction(UserError):
     """Two records of one run that cannot both be right."""
 
 
@@ -99,7 +99,7 @@ def lookup(results_dir: str | Path, identity: Identity) -> Line | None:
 def named(text: str) -> Line | None:
     """The record that a run's directory, its record.json or FILE:LINE names; of a run that is not here the compact one.
 
-    :raises Refused: for a record that is damaged, or a line that is none
+    :raises UserError: for a record that is damaged, or a line that is none
     """
     file, _, number = text.rpartition(":")
     if number.isdecimal() and Path(file).is_file():
@@ -109,7 +109,7 @@ def named(text: str) -> Line | None:
         try:
             return Line(store.read_record(folder), str(folder))
         except ValueError as problem:
-            raise Refused(f"{problem}; run it again to replace it") from None
+            raise UserError(f"{problem}; run it again to replace it") from None
     parts = folder.absolute().parts
     if len(parts) < 7 or parts[-6] != "runs":
         return None
@@ -118,7 +118,7 @@ def named(text: str) -> Line | None:
 
 def _of_line(file: Path, number: int) -> Line:
     """
-    :raises Refused: where the line is damaged, or no run
+    :raises UserError: where the line is damaged, or no run
     """
     part, source = lines.decode(file), f"{file}:{number}"
     for line in part.runs:
@@ -126,9 +126,9 @@ def _of_line(file: Path, number: int) -> Line:
             return line
     for problem in part.problems:
         if problem.startswith(f"{source} "):
-            raise Refused(problem)
+            raise UserError(problem)
     those = f'the lines with "kind":"run" are, such as {part.runs[0].source}' if part.runs else "the file holds none"
-    raise Refused(f"{source} is no run; {those}")
+    raise UserError(f"{source} is no run; {those}")
 
 
 def find(results_dir: str | Path) -> Iterator[Found | ValueError]:
@@ -184,7 +184,7 @@ def load(results_dir: str | Path) -> Archive:
 def why_no_results(results_dir: str | Path) -> str | None:
     """Why a folder that is to be read holds no results, in a sentence; None where it may, or has none yet.
 
-    :raises Refused: for a file
+    :raises UserError: for a file
     """
     store.refuse_file(results_dir)
     folder = Path(results_dir)
@@ -206,7 +206,7 @@ def why_no_results(results_dir: str | Path) -> str | None:
 def paths(results_dir: str | Path) -> list[Path]:
     """The files of compact records, in order of name.
 
-    :raises Refused: where the results folder is a file
+    :raises UserError: where the results folder is a file
     """
     store.refuse_file(results_dir)
     return files_in(Path(results_dir, FOLDER))

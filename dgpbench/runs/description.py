@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from dgpbench.config.settings import build, declared, recorded, typed
-from dgpbench.datasets.encoding import ColumnEncoder
-from dgpbench.datasets.scaling import Standardiser
-from dgpbench.datasets.table_settings import TableSettings
+from dgpbench.data.encoding import ColumnEncoder
+from dgpbench.data.scaling import Standardiser
+from dgpbench.data.table_settings import TableSettings
 from dgpbench.methods.contract import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class
 from dgpbench.methods.settings import ROWS, Sizes
 from dgpbench.runs import fitting
@@ -79,7 +79,7 @@ class Description:
         """What ``to_json`` was called on, every value checked as on a command line; it names no file.
 
         :raises ValueError: for a later format, or what ``to_json`` cannot have given
-        :raises Refused: for a setting that is unknown or out of its range
+        :raises UserError: for a setting that is unknown or out of its range
         """
         if typed(int, plain["format"], "format") > FORMAT:
             raise ValueError(f"it has format {plain['format']}, of a later dgpbench; this one reads up to {FORMAT}")
@@ -117,7 +117,7 @@ class Description:
         """Whether arrays of these shapes can be the method's, and what it makes of them fits in memory.
 
         :raises ValueError: where not
-        :raises Refused: for more, or fewer, rows than the method takes
+        :raises UserError: for more, or fewer, rows than the method takes
         """
         method, features = self.settings.method, len(self.scaler.kept)
         for name, wanted in method.shapes(features).items():

@@ -6,10 +6,10 @@ and the root of the mean of Var[y | ...]: what the model says of one column, the
 
 import numpy as np
 
-from dgpbench.datasets.encoding import Column
+from dgpbench.data.encoding import Column
 from dgpbench.methods.contract import Predictor
-from dgpbench.predictions import posterior
-from dgpbench.predictions.warped import Densities
+from dgpbench.predictive import posterior
+from dgpbench.predictive.warped import Densities
 from dgpbench.runs.problem import Problem
 
 MOST_COLUMNS, MOST_VALUES, MOST_ROWS = 6, 15, 50

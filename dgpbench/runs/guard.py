@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from dgpbench.errors import Diverged, Refused, TimedOut
+from dgpbench.errors import Diverged, TimedOut, UserError
 from dgpbench.runs import record, summary, timeout_process
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.problem import Problem
@@ -22,7 +22,7 @@ def guarded(run: Run, problem: Problem, forecast: Forecast, carry_out: Callable[
 
     :param forecast: what the run's log tells of its first iterations
     :raises KeyboardInterrupt: after the record of an interrupted run is written
-    :raises Refused: where the run cannot be carried out
+    :raises UserError: where the run cannot be carried out
     """
     log = TrainingLog(
         run.training.max_seconds,
@@ -45,7 +45,7 @@ def guarded(run: Run, problem: Problem, forecast: Forecast, carry_out: Callable[
         raise
     except (TimedOut, Diverged) as ended:
         result, ending = None, Ending("timeout" if isinstance(ended, TimedOut) else "diverged", str(ended))
-    except Refused:
+    except UserError:
         raise
     except (Exception, SystemExit) as met:  # a method can fail in any way, and the record says in which
         result, ending = None, Ending("failed", f"{type(met).__name__}: {met}", traceback.format_exc())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs import archive, lines, store
 from dgpbench.runs.lines import Line
 from dgpbench.system import files
@@ -37,7 +37,7 @@ def join(results_dir: str | Path, joining: Joining, *, replacing: bool) -> dict[
     with _held(results_dir):
         there = archive.load(results_dir)
         if there.problems:  # to write the file again would lose the line
-            raise Refused(f"{there.problems[0].removesuffix('; the first is shown')}; nothing was written")
+            raise UserError(f"{there.problems[0].removesuffix('; the first is shown')}; nothing was written")
         runs = {key: (line.record, _file_of(line)) for key, line in there.runs.items()}
         pairs = {pair: (line.record, _file_of(line)) for pair, line in there.pairs.items()}
         for new, home in joining.runs:

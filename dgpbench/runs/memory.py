@@ -1,6 +1,6 @@
 """Whether a run fits in memory, as far as its settings tell: a lower bound, so nothing is refused in vain."""
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.methods.settings import Sizes
 from dgpbench.runs.resolve import Run
 from dgpbench.system.memory import available
@@ -9,13 +9,13 @@ from dgpbench.system.memory import available
 def check(run: Run, num_rows: int, num_features: int, num_test_rows: int) -> None:
     """Refuse a run that cannot fit.
 
-    :raises Refused: naming what is too large, and which settings make it smaller
+    :raises UserError: naming what is too large, and which settings make it smaller
     """
     needs = estimate(run, num_rows, num_features, num_test_rows)
     need, free = sum(needs.values()), available()
     if need > free:
         largest = max(needs, key=lambda name: needs[name])
-        raise Refused(
+        raise UserError(
             f"this run needs at least {need / 2**30:,.1f} GiB of memory and {free / 2**30:,.1f} GiB are free; "
             f"most of it is for {largest}"
         )

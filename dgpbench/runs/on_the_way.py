@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from dgpbench.errors import Diverged
-from dgpbench.predictions import metrics
-from dgpbench.predictions.warped import Densities
+from dgpbench.predictive import metrics
+from dgpbench.predictive.warped import Densities
 from dgpbench.runs.problem import Problem
 from dgpbench.training.log import Predict, Scored
 

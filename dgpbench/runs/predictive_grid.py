@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from dgpbench.datasets.scaling import Standardiser
+from dgpbench.data.scaling import Standardiser
 from dgpbench.methods.contract import Predictor
-from dgpbench.predictions import posterior
-from dgpbench.predictions.warped import Densities
+from dgpbench.predictive import posterior
+from dgpbench.predictive.warped import Densities
 from dgpbench.runs.problem import Problem
 
 NUM_X, NUM_Y, NUM_SAMPLES = 121, 161, 50

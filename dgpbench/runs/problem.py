@@ -5,13 +5,13 @@ from functools import cached_property
 
 import numpy as np
 
-from dgpbench.datasets.encoding import ColumnEncoder
-from dgpbench.datasets.scaling import Found, Regression, Standardiser
-from dgpbench.datasets.table import Table
-from dgpbench.datasets.tasks import Split, make_split, min_deviation
-from dgpbench.datasets.user_table import reading_of
-from dgpbench.errors import Refused
-from dgpbench.predictions.points import Predicted
+from dgpbench.data.encoding import ColumnEncoder
+from dgpbench.data.scaling import Found, Regression, Standardiser
+from dgpbench.data.table import Table
+from dgpbench.data.tasks import Split, make_split, min_deviation
+from dgpbench.data.user_table import reading_of
+from dgpbench.errors import UserError
+from dgpbench.predictive.points import Predicted
 from dgpbench.runs import memory
 from dgpbench.runs.resolve import Run
 
@@ -50,7 +50,7 @@ class Problem:
 def prepare(run: Run, table: Table) -> Problem:
     """Split and standardise; the training rows alone decide how.
 
-    :raises Refused: where the method cannot be fitted to so few, or so many, rows, or the test rows are the training
+    :raises UserError: where the method cannot be fitted to so few, or so many, rows, or the test rows are the training
         rows
     """
     split = make_split(table, run.task, run.split, run.dataset)
@@ -63,7 +63,7 @@ def prepare(run: Run, table: Table) -> Problem:
     problem = Problem(table, split, encoder, scaler, train, test)
     copied = table.fixed_train_rows and problem.num_repeated == len(split.test)
     if copied and table.num_repeated(split.train, split.test) == len(split.train):
-        raise Refused(
+        raise UserError(
             f"dataset.test_path={table.sources[-1].origin} is a copy of the training file: scores on training rows are "
             "no test; name a file of other rows, or leave dataset.test_path out and use task=interpolation"
         )
@@ -73,7 +73,7 @@ def prepare(run: Run, table: Table) -> Problem:
 def check_sizes(run: Run, num_rows: int, num_features: int, num_test_rows: int) -> None:
     """Whether the method can be fitted here to so many training rows, and whether that fits in memory.
 
-    :raises Refused: with what would work
+    :raises UserError: with what would work
     """
     run.method.check_installed()
     run.method.check_rows(num_rows)

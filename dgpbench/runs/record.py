@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dgpbench.datasets import target_transforms
-from dgpbench.datasets.encoding import ColumnEncoder
-from dgpbench.datasets.scaling import Standardiser
-from dgpbench.datasets.table import Table
+from dgpbench.data import target_transforms
+from dgpbench.data.encoding import ColumnEncoder
+from dgpbench.data.scaling import Standardiser
+from dgpbench.data.table import Table
 from dgpbench.plugins.method import packages_of
 from dgpbench.runs import store
 from dgpbench.runs.problem import Problem

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.plugins.method import is_of_this_code
 from dgpbench.runs import store
 from dgpbench.runs.compact import split_digest
@@ -49,20 +49,20 @@ def again(line: Line, folder: str | Path, table: Sequence[str] = ()) -> Run:
     """The run of a record, with results in another folder, and as many threads as it had, if the machine has them.
 
     :param table: where a user's own table is, ``dataset=csv dataset.path=FILE ...``: a record holds its digest alone
-    :raises Refused: where it is not done, or what names it now means other settings or other code
+    :raises UserError: where it is not done, or what names it now means other settings or other code
     """
     record = line.record
     if not line.is_done:
-        raise Refused(f"{line.source} has no scores to compare with: it is {record['status']}")
+        raise UserError(f"{line.source} has no scores to compare with: it is {record['status']}")
     arguments = _arguments(line, table)
     try:
         run = resolve_overrides(arguments)
-    except Refused as refusal:
-        raise Refused(f"{line.source} cannot be run again ({refusal})") from None
+    except UserError as refusal:
+        raise UserError(f"{line.source} cannot be run again ({refusal})") from None
     if run.config_hash != record["config_hash"]:
         if not is_of_this_code(record["config"]["method"]):
-            raise Refused(f"{line.source} was made by other code of {run.card.name} than is loaded: run it anew")
-        raise Refused(
+            raise UserError(f"{line.source} was made by other code of {run.card.name} than is loaded: run it anew")
+        raise UserError(
             f"{line.source} was made with other settings than `dgpbench run {' '.join(arguments)}` has now; "
             f"its code is commit {commit_of(record)}"
         )
@@ -75,13 +75,13 @@ def _arguments(line: Line, table: Sequence[str]) -> list[str]:
     """What ``dgpbench run`` takes to carry out the run of a record."""
     identity = Identity(**line.record["identity"])
     if files := [key for key in identity.overrides if key.endswith(("path", "_file"))]:
-        raise Refused(f"{line.source} names a file in {files[0]}, and no record has a file read: leave it out")
+        raise UserError(f"{line.source} names a file in {files[0]}, and no record has a file read: leave it out")
     if groups.exists("dataset", identity.dataset):
         if table:
-            raise Refused(f"{line.source} is of dataset={identity.dataset}; leave {' '.join(table)} out")
+            raise UserError(f"{line.source} is of dataset={identity.dataset}; leave {' '.join(table)} out")
         return identity.arguments()
     if not table:
-        raise Refused(
+        raise UserError(
             f"{line.source} is of a table of your own, {identity.dataset}; say where it is with dataset=csv "
             f"dataset.path=FILE dataset.target={line.record['config']['dataset']['target']} behind the run's name"
         )
@@ -121,7 +121,7 @@ def _compared(old: Mapping[str, float], new: Mapping[str, float], bound: float, 
     """
     from tabulate import tabulate
 
-    from dgpbench.predictions.metrics import METRICS
+    from dgpbench.predictive.metrics import METRICS
 
     part = min(bound, LARGEST_PART)
     share = part + ROWS / max(rows, 1) if bound else 0.0

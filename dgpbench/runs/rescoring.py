@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dgpbench.predictions.metrics import METRICS
-from dgpbench.predictions.points import Rows, rows_from
+from dgpbench.predictive.metrics import METRICS
+from dgpbench.predictive.points import Rows, rows_from
 from dgpbench.runs import store
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-12  # sums in another order, by another processor or NumPy, differ by less

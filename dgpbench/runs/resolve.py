@@ -11,9 +11,9 @@ from dgpbench.config import groups
 from dgpbench.config.canonical import config_hash
 from dgpbench.config.compose import FACTS, Composed, compose
 from dgpbench.config.settings import Setting, build, declared, recorded, setting
-from dgpbench.datasets import registry
-from dgpbench.datasets.tasks import TASKS, TaskSettings
-from dgpbench.errors import Refused
+from dgpbench.data import registry
+from dgpbench.data.tasks import TASKS, TaskSettings
+from dgpbench.errors import UserError
 from dgpbench.methods.contract import families, settings_class
 from dgpbench.methods.settings import GPSettings, MethodSettings
 from dgpbench.runs import start
@@ -64,7 +64,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.num_threads > provenance.processors():
-            raise Refused(
+            raise UserError(
                 f"num_threads={self.num_threads} cannot be used; this machine runs {provenance.processors()} at a time"
             )
 
@@ -161,7 +161,7 @@ class Run:
     def starting_from(self, other: "Run") -> Self:
         """The same run, from the parameters of another among the same results.
 
-        :raises Refused: where its method takes none
+        :raises UserError: where its method takes none
         """
         name = other.identity.directory("").as_posix()
         begun = replace(self, init_from=name, changed={**self.changed, "init_from": name})
@@ -176,7 +176,7 @@ class Run:
 def resolve(composed: Composed) -> Run:
     """A composed configuration as one validated run.
 
-    :raises Refused: for a value out of range, an unknown key or an incompatible choice
+    :raises UserError: for a value out of range, an unknown key or an incompatible choice
     """
     _check_data_keys(composed)
     run = _typed(composed.values)
@@ -210,7 +210,7 @@ def _check_data_keys(composed: Composed) -> None:
             has = f"it has {', '.join(known)}" if known else "it has none"
             if key in declared(registry.TableSettings):
                 has = "a table of your own is dataset=csv dataset.path=FILE dataset.target=COLUMN"
-            raise Refused(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}")
+            raise UserError(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}")
 
 
 def _typed(values: Mapping[str, Any]) -> Run:
@@ -218,7 +218,7 @@ def _typed(values: Mapping[str, Any]) -> Run:
     card = _card(values["method"])
     name, optimiser = values["task"]["name"], values["training"]["optimiser"]
     if name not in TASKS:
-        raise Refused(f"task is one of {', '.join(TASKS)}, not {name}")
+        raise UserError(f"task is one of {', '.join(TASKS)}, not {name}")
     spec, limits = values["dataset"], declared(Limits)
     data = declared(registry.settings_class(spec))
     own = {key: values[key] for key in declared(Run)}
@@ -284,7 +284,7 @@ def _changed_optimiser(run: Run) -> dict[str, Any]:
 def _check_compatible(run: Run) -> None:
     card, method, training = run.card, run.method, run.training
     if card.single_layer and method.num_layers != 1:
-        raise Refused(
+        raise UserError(
             f"method.num_layers={method.num_layers} cannot be used; {card.name} has one layer, "
             "and mf, star and fc are deep methods"
         )
@@ -292,26 +292,26 @@ def _check_compatible(run: Run) -> None:
         why = ""
         if training.optimiser == "natgrad_adam":
             why = f", as natural gradients are for mf, sgp and fc: {method.no_natural_gradients}"
-        raise Refused(
+        raise UserError(
             f"optimiser={training.optimiser} cannot train {card.name}; "
             f"use optimiser={' or optimiser='.join(card.optimisers)}{why}"
         )
     if run.precision not in card.precisions:
-        raise Refused(
+        raise UserError(
             f"precision={run.precision} cannot be used with {card.name}; "
             f"use precision={' or precision='.join(card.precisions)}"
         )
     if run.precision == "mixed" and isinstance(method, GPSettings) and method.kernel != "squared_exponential":
-        raise Refused(
+        raise UserError(
             f"precision=mixed needs method.kernel=squared_exponential, not {method.kernel}; precision=float64 takes it"
         )
     if run.dataset.get("test_path") is not None and run.task.name != "fixed":
-        raise Refused(
+        raise UserError(
             f"{TEST_FILE} names the test rows, and task={run.task.name} would draw its own; leave task= out, "
             "or take task=fixed"
         )
     if run.init_from is not None and not method.starts_from_records:
-        raise Refused(f"init_from= cannot start {card.name}; it starts mf, star, fc and their relatives")
+        raise UserError(f"init_from= cannot start {card.name}; it starts mf, star, fc and their relatives")
 
 
 # What there is to set -------------------------------------------------------------------------------------------------

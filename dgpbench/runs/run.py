@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dgpbench.datasets import registry
-from dgpbench.datasets.scaling import Found, Regression
-from dgpbench.datasets.table import Table
-from dgpbench.datasets.user_table import reading_of
-from dgpbench.errors import Refused
+from dgpbench.data import registry
+from dgpbench.data.scaling import Found, Regression
+from dgpbench.data.table import Table
+from dgpbench.data.user_table import reading_of
+from dgpbench.errors import UserError
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds
 from dgpbench.plugins.method import differing
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.runs import archive, fitting, on_the_way, start, store, summary
 from dgpbench.runs.description import Description
 from dgpbench.runs.effects import partial_dependence
@@ -56,7 +56,7 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
             forecast = Forecast(say, at_most, run.training.max_seconds)
             with tf_session.releasing_graphs():
                 return guarded(run, problem, forecast, lambda log: carry_out(run, problem, log))
-    except Refused as refusal:
+    except UserError as refusal:
         return Outcome("refused", None, f"dgpbench: {refusal}")
 
 
@@ -65,7 +65,7 @@ def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
 
     :raises Diverged: where the fit, or its predictions, are not finite
     """
-    from dgpbench.predictions import metrics, points
+    from dgpbench.predictive import metrics, points
 
     fitting.prepare_libraries(run.method.name, run.limits.num_threads, run.precision)
     seeds, test = seeds_of(run, problem.table), fitting.as_precision(problem.test, run.precision)
@@ -148,13 +148,13 @@ def axes_of(run: Run, table: Table) -> dict[str, object]:
 def skipped_outcome(run: Run) -> Outcome | None:
     """The outcome of a run that is done, here or as a compact record; None for one that is to be carried out.
 
-    :raises Refused: where the record at this identity was made with other settings, or two contradict each other
+    :raises UserError: where the record at this identity was made with other settings, or two contradict each other
     """
     line = archive.lookup(run.limits.results_dir, run.identity)
     if line is None or not line.is_done:
         return None
     if line.record["config_hash"] != run.config_hash:
-        raise Refused(
+        raise UserError(
             f"{line.source} holds a record made with {differing(line.record['config'])}, so it is neither re-used nor "
             "overwritten; "
             "move it away, or choose another results_dir="

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 from dgpbench.config.canonical import digest, plain
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs import fields
 from dgpbench.runs.fields import FILES
 from dgpbench.runs.identity import Identity
@@ -83,7 +83,7 @@ def write_run(
 
     All are first written to a folder beside them; then an older record is removed, the others moved, the record last.
 
-    :raises Refused: when the disk is full or read-only; the older record, if any, is untouched
+    :raises UserError: when the disk is full or read-only; the older record, if any, is untouched
     :raises ValueError: when the record holds a number that is not finite
     """
     directory = Path(directory)
@@ -219,16 +219,16 @@ def damage(directory: str | os.PathLike) -> str | None:
 
 def refuse_file(results_dir: str | os.PathLike) -> None:
     """
-    :raises Refused: where a results folder is a file; one that is not there has no records yet
+    :raises UserError: where a results folder is a file; one that is not there has no records yet
     """
     if os.path.exists(results_dir) and not os.path.isdir(results_dir):
-        raise Refused(f"{results_dir} is a file; results_dir= names a folder, the one that holds runs/ and records/")
+        raise UserError(f"{results_dir} is a file; results_dir= names a folder, the one that holds runs/ and records/")
 
 
 def find_records(results_dir: str | os.PathLike) -> Iterator[tuple[Path, Record | ValueError]]:
     """Every record below ``results_dir``, in order of path, or in its place the problem with it.
 
-    :raises Refused: where ``results_dir`` is a file
+    :raises UserError: where ``results_dir`` is a file
     """
     refuse_file(results_dir)
     for path in _record_files(os.path.join(results_dir, "runs")):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench.config import groups
-from dgpbench.predictions import calibration
+from dgpbench.predictive import calibration
 from dgpbench.runs.resolve import Run
 from dgpbench.training.early_stopping import may_end_early
 from dgpbench.training.settings import LbfgsSettings, OwnSettings
@@ -91,7 +91,7 @@ def held_out_lines(num_rows: int, num_train: int, scores: Mapping[str, float]) -
 
 def column_lines(data: Mapping[str, Any]) -> list[str]:
     """What the columns of a user's own table became, and what was left out."""
-    from dgpbench.datasets.encoding import in_words
+    from dgpbench.data.encoding import in_words
 
     lines = in_words(data["columns"]) if "columns" in data else []
     if "target" in data:
@@ -126,7 +126,7 @@ def _title(record: Mapping[str, Any]) -> str:
 
 def score_lines(scores: Mapping[str, float]) -> list[str]:
     """Each score that is a metric, with its unit and the better direction, a line each, in the order of the metrics."""
-    from dgpbench.predictions.metrics import METRICS
+    from dgpbench.predictive.metrics import METRICS
 
     lines = []
     for name in (each for each in METRICS if each in scores):  # a record has them by the alphabet
@@ -138,7 +138,7 @@ def score_lines(scores: Mapping[str, float]) -> list[str]:
 
 def _lacking(scores: Mapping[str, float]) -> list[str]:
     """Which scores there are not, of a method that gives no density."""
-    from dgpbench.predictions.metrics import METRICS
+    from dgpbench.predictive.metrics import METRICS
 
     lacking = [name for name in METRICS if name not in scores]
     return [f"  not available from such predictions: {', '.join(lacking)}"] if scores and lacking else []

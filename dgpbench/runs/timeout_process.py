@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench.config.canonical import plain
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs import store
 from dgpbench.system import watchdog
 
@@ -106,7 +106,7 @@ def _end(run, pid: int, directory: Path, record: Mapping[str, Any], begin: float
     try:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         _write(directory, {**record, "finished": now, "seconds": {"total": time.monotonic() - begin}})
-    except Refused as refusal:
+    except UserError as refusal:
         print(f"dgpbench: {refusal}", file=sys.stderr, flush=True)
     finally:
         print(f"dgpbench: {watchdog.HUNG}", file=sys.stderr, flush=True)

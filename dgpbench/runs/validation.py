@@ -12,7 +12,7 @@ from typing import Any
 from dgpbench.config import groups
 from dgpbench.config.overrides import expand, parse, values
 from dgpbench.config.settings import did_you_mean
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.runs.resolve import Run, is_known, keys, resolve_overrides
 
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
@@ -24,12 +24,12 @@ def check_overrides(overrides: Sequence[str], *, multirun: bool) -> list[Run]:
     """Refuse what cannot run: unknown names, keys and values, before anything is started.
 
     :return: the run; with ``multirun`` every combination, or where these are many every value of every sweep once
-    :raises Refused: with one sentence
+    :raises UserError: with one sentence
     """
     parsed = parse_known(overrides)
     for override in parsed:
         if override.is_sweep_override() and not multirun:
-            raise Refused(
+            raise UserError(
                 f"{override.input_line} names several values; add --multirun to run them all, or quote a value that "
                 f"holds commas or brackets inside the shell's quotes, as in '{override.get_key_element()}=\"...\"'"
             )
@@ -40,7 +40,7 @@ def check_overrides(overrides: Sequence[str], *, multirun: bool) -> list[Run]:
 def parse_known(texts: Iterable[str]) -> list[Any]:
     """Overrides as a user typed them, sweeps included; nothing is composed.
 
-    :raises Refused: for another grammar, an unknown key or an unknown choice
+    :raises UserError: for another grammar, an unknown key or an unknown choice
     """
     parsed = parse(texts)
     for override in parsed:
@@ -59,7 +59,7 @@ def _check_key(override: Any) -> None:
         return
     known = is_known(key)
     if known and (override.is_add() or override.is_force_add() or override.is_delete()):
-        raise Refused(f"{override.input_line} adds or removes a key; settings can be changed only, as in {key}=VALUE")
+        raise UserError(f"{override.input_line} adds or removes a key; settings can be changed only, as in {key}=VALUE")
     if key in groups.GROUPS:
         for name in map(str, values(override)):  # {} and [a,b] are no text
             if not groups.exists(key, name):
@@ -76,17 +76,17 @@ def _check_hydras(override: Any) -> None:
     refers = "${" in str(value) and key not in FOLDERS
     elsewhere = key == "hydra/launcher" and not re.fullmatch(r"\w+", str(value))
     if not allowed or not plain or refers or elsewhere or package is not None:
-        raise Refused(
+        raise UserError(
             f"{override.input_line} may name code to be run, so it cannot be set; of Hydra's own keys, "
             f"{', '.join((*HYDRAS, 'hydra.launcher.KEY'))} take a word or a number each"
         )
 
 
-def _unknown_key(key: str) -> Refused:
+def _unknown_key(key: str) -> UserError:
     if key in ("path", "target"):
-        return Refused(f"there is no setting '{key}'; use dataset=csv dataset.path=FILE dataset.target=COLUMN")
+        return UserError(f"there is no setting '{key}'; use dataset=csv dataset.path=FILE dataset.target=COLUMN")
     names = [*groups.GROUPS, *keys()]
-    return Refused(f"there is no setting '{key}'{did_you_mean(key, names)}; `dgpbench run --help` lists them all")
+    return UserError(f"there is no setting '{key}'{did_you_mean(key, names)}; `dgpbench run --help` lists them all")
 
 
 def _one_at_a_time(overrides: Iterable[Any]) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 ENOUGH = 2**20  # bytes that are free on a disk which is not full
 FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -39,13 +39,13 @@ def refusing_unwritable(target: str | os.PathLike, advice: str = ANOTHER_FOLDER)
         yield
     except OSError as problem:
         if (said := of_temporary_folder(problem, Path(target))) is not None:
-            raise Refused(said) from problem
+            raise UserError(said) from problem
         if problem.errno not in CANNOT_WRITE:
             raise
         why = os.strerror(problem.errno)
         if problem.errno in NO_FOLDER:
-            raise Refused(f"{target} cannot be written ({why}: {problem.filename}); {advice}") from problem
-        raise Refused(
+            raise UserError(f"{target} cannot be written ({why}: {problem.filename}); {advice}") from problem
+        raise UserError(
             f"{target} cannot be written ({why}; {_room(Path(target))} free there); make room, or {advice}"
         ) from problem
 
@@ -73,7 +73,7 @@ def replacing(target: str | os.PathLike, advice: str = ANOTHER_FOLDER) -> Iterat
     A link stays, and what it leads to is replaced. A pipe or a terminal stays too: the whole is written into it.
 
     :param advice: how the user says where else to write
-    :raises Refused: when the disk is full or read-only, an older target is untouched; where the target can be no file
+    :raises UserError: when the disk is full or read-only, an older target is untouched; where the target can be no file
     """
     target = Path(target)
     with refusing_unwritable(target, advice):
@@ -98,18 +98,18 @@ def replacing(target: str | os.PathLike, advice: str = ANOTHER_FOLDER) -> Iterat
 def _is_stream(target: Path, advice: str) -> bool:
     """Whether a pipe or a terminal is there, which is written to; a folder, a disk or a socket is refused."""
     if target.is_dir():
-        raise Refused(f"{target} is a folder, and what is written here is a file; {advice}")
+        raise UserError(f"{target} is a folder, and what is written here is a file; {advice}")
     if not target.exists() or target.is_file():
         return False
     if not (target.is_fifo() or target.is_char_device()):
-        raise Refused(f"{target} is neither a file nor a pipe, and cannot be written; {advice}")
+        raise UserError(f"{target} is neither a file nor a pipe, and cannot be written; {advice}")
     return True
 
 
 def check_file(target: Path, advice: str) -> None:
     """Make the folder of a file and see that the file can be written: before hours of work whose result goes there.
 
-    :raises Refused: where it cannot
+    :raises UserError: where it cannot
     """
     with refusing_unwritable(target, advice):
         if not _is_stream(target, advice):
@@ -119,7 +119,7 @@ def check_file(target: Path, advice: str) -> None:
 def check_folder(folder: Path, advice: str) -> None:
     """Make a folder and, for a moment, a file in it.
 
-    :raises Refused: where that cannot be done
+    :raises UserError: where that cannot be done
     """
     with refusing_unwritable(folder, advice):
         folder.mkdir(parents=True, exist_ok=True)

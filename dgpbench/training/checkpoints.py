@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.system.files import replacing, write_whole
 
 KEPT = 2
@@ -27,7 +27,7 @@ INTERVAL_VARIABLE = "DGPBENCH_CHECKPOINT_SECONDS"  # for runs that may be stoppe
 def interval() -> float:
     """Least seconds between two checkpoints: the user's, else a minute.
 
-    :raises Refused: where the user's is no number of seconds
+    :raises UserError: where the user's is no number of seconds
     """
     given = os.environ.get(INTERVAL_VARIABLE) or EVERY_SECONDS
     try:
@@ -35,7 +35,7 @@ def interval() -> float:
     except ValueError:
         seconds = -1.0
     if not seconds >= 0:
-        raise Refused(f"{INTERVAL_VARIABLE}={given} cannot be used; it takes a number of seconds of at least 0")
+        raise UserError(f"{INTERVAL_VARIABLE}={given} cannot be used; it takes a number of seconds of at least 0")
     return seconds
 
 
@@ -61,7 +61,7 @@ class Checkpoints:
     def save(self, iteration: int, variables: Sequence[Any], progress: dict[str, Any]) -> None:
         """Write the values of TensorFlow variables and what the log knows; keep the newest few files.
 
-        :raises Refused: when the disk is full or read-only; the older files are untouched
+        :raises UserError: when the disk is full or read-only; the older files are untouched
         """
         if self.directory is None:
             return

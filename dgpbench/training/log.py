@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dgpbench.errors import TimedOut
-from dgpbench.predictions.mixture import GaussianMixture
+from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.training.checkpoints import Checkpoints
 
 RECORD_EVERY = 10  # iterations between two rows of the trace, and two validation scores

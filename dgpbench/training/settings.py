@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from dgpbench.config.settings import setting
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class AdamSettings(StepSettings):
 
     def __post_init__(self) -> None:
         if self.max_iterations is None and self.epochs is None:
-            raise Refused(
+            raise UserError(
                 "training.max_iterations and training.epochs are both null; one of them must say when to stop"
             )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dgpbench.benchmarks import cases
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 
 def test_the_default_is_the_setting_of_the_papers_protein_runs():
@@ -47,7 +47,7 @@ def test_a_cells_overrides_are_what_a_run_takes():
     ],
 )
 def test_wrong_input_is_refused_with_a_sentence(texts, said):
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(UserError, match=said):
         cases.parse(texts)
 
 

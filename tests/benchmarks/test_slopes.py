@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dgpbench.benchmarks.slopes import slope, slopes
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 
 def synthetic() -> pd.DataFrame:
@@ -42,5 +42,5 @@ def test_cells_that_could_not_be_timed_are_left_out():
 
 def test_a_size_that_never_varies_is_refused():
     frame = synthetic().assign(B=512)
-    with pytest.raises(Refused, match="several values of B"):
+    with pytest.raises(UserError, match="several values of B"):
         slopes(frame, "B")

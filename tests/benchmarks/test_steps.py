@@ -9,7 +9,7 @@ import pytest
 from dgpbench.benchmarks import cases, peers, rates, steps
 from dgpbench.benchmarks.turns import WARM_UP, Finished, Turns
 from dgpbench.cli import main
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 
 TINY = ["dataset=bimodal", "M=8", "L=2", "tau=1", "B=16", "R=2", "repeats=2"]
 
@@ -40,7 +40,7 @@ def test_a_process_that_never_spoke_is_quoted(tmp_path, monkeypatch):
     broken.write_text("#!/bin/sh\necho no module here >&2\nexit 3\n")
     broken.chmod(0o755)
     monkeypatch.setattr(steps.sys, "executable", str(broken))
-    with pytest.raises(Refused, match=r"exit code 3\): no module here$"):
+    with pytest.raises(UserError, match=r"exit code 3\): no module here$"):
         steps.measure(cases.parse(["methods=mf", *TINY]))
 
 
@@ -91,5 +91,5 @@ def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
 
 def test_no_cell_at_all_is_refused():
     plan = cases.parse(["methods=mf", "M=999999", *TINY[:1], *TINY[2:]])
-    with pytest.raises(Refused, match="999999"):
+    with pytest.raises(UserError, match="999999"):
         steps.measure(plan)

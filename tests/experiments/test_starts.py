@@ -10,7 +10,7 @@ import door
 import pytest
 from one_record import forge
 
-from dgpbench.errors import Diverged, Refused
+from dgpbench.errors import Diverged, UserError
 from dgpbench.experiments import engine, items, plan, slurm
 from dgpbench.runs.resolve import resolve_overrides
 
@@ -71,7 +71,7 @@ def test_the_steps_of_a_series_can_be_replaced(tmp_path):
 
 def test_a_series_that_starts_from_none_before_it_is_refused():
     entry = {"method": "fc", "split": 0, "starts_from": "mf_ng"}
-    with pytest.raises(Refused, match="starts from mf_ng; before it stand none"):
+    with pytest.raises(UserError, match="starts from mf_ng; before it stand none"):
         items._sweeps("an_item", [entry])
 
 
@@ -79,7 +79,7 @@ def test_a_start_that_is_several_runs_is_refused():
     swept = items.load(ITEM, SMALL)
     start = replace(swept.sweeps[0], values={**swept.sweeps[0].values, "training.batch_size": ("10", "20")})
     several = replace(swept, sweeps=(replace(swept.sweeps[1], start=start),))
-    with pytest.raises(Refused, match="several runs of mf_ng"):
+    with pytest.raises(UserError, match="several runs of mf_ng"):
         plan.plan_of(several)
 
 

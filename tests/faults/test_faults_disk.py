@@ -8,8 +8,8 @@ from fault_tools import TINY, one_sentence, the_record
 from pytest_httpserver import HTTPServer
 
 from dgpbench.cli import main
-from dgpbench.datasets.registry import load
-from dgpbench.errors import Refused
+from dgpbench.data.registry import load
+from dgpbench.errors import UserError
 from dgpbench.runs import store
 from dgpbench.system.files import replacing
 
@@ -46,7 +46,7 @@ def test_a_cache_on_a_full_disk_is_one_sentence_and_holds_nothing(small_disk, mo
         "digest_xy": "0",
         "sources": [source],
     }
-    with pytest.raises(Refused, match=r"No space left on device.*make room, or set DGPBENCH_CACHE"):
+    with pytest.raises(UserError, match=r"No space left on device.*make room, or set DGPBENCH_CACHE"):
         load(spec)
     assert not [path for path in disk.rglob("*") if path.is_file()]
 
@@ -104,7 +104,7 @@ def test_a_full_folder_for_temporary_files_is_named_as_such(small_disk, monkeypa
     (disk / "full").write_bytes(b"1" * 12_000)
     os.mkfifo(tmp_path / "pipe")
     said = f"the folder for temporary files, {disk}, is full.*set TMPDIR"
-    with pytest.raises(Refused, match=said), replacing(tmp_path / "pipe") as partial:
+    with pytest.raises(UserError, match=said), replacing(tmp_path / "pipe") as partial:
         partial.write_bytes(b"1" * 20_000)
 
     def write(*_):

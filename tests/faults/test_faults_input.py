@@ -100,7 +100,7 @@ def test_a_column_that_is_constant_among_the_training_rows_is_named_in_the_recor
 
 
 def test_a_table_larger_than_memory_is_refused_before_it_is_read(tmp_path, monkeypatch, capsys):
-    from dgpbench.datasets import table_files
+    from dgpbench.data import table_files
 
     monkeypatch.setattr(table_files, "available", lambda: 100)
     assert run(table(tmp_path)) == 2

@@ -13,11 +13,11 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from dgpbench.datasets import download, transfer
-from dgpbench.datasets.readers import read
-from dgpbench.datasets.registry import load
-from dgpbench.datasets.table import digest
-from dgpbench.errors import Refused
+from dgpbench.data import download, transfer
+from dgpbench.data.readers import read
+from dgpbench.data.registry import load
+from dgpbench.data.table import digest
+from dgpbench.errors import UserError
 
 TABLE = b"a,b,y\n1,2,3\n4,5,6\n7,8,10\n"
 READER = {"format": "csv"}
@@ -131,7 +131,7 @@ def test_stalled_servers_are_waited_for_once_each_before_any_is_asked_again(cach
         servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]  # none accepts
         urls = [f"http://127.0.0.1:{server.getsockname()[1]}/t.csv" for server in servers]
         start = time.monotonic()
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(UserError) as refusal:
             load(spec(*urls))
     assert all(f"{url} (no answer in time)" in str(refusal.value) for url in urls)
     assert 3.0 <= time.monotonic() - start < 5.0  # a second each, and no second round: 9 when each is asked three times
@@ -151,7 +151,7 @@ def test_a_lasting_fault_is_passed_over_for_the_next_source(fault, httpserver: H
 @pytest.mark.parametrize("fault", [busy, short, slow, html, other_bytes])
 def test_a_lasting_fault_of_the_only_source_is_one_sentence_and_an_empty_cache(fault, httpserver: HTTPServer, cache):
     httpserver.expect_request("/t.csv").respond_with_handler(lambda request: fault())
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         load(spec(httpserver.url_for("/t.csv")))
     assert "\n" not in str(refusal.value)
     assert kept(cache) == []
@@ -161,14 +161,14 @@ def test_an_upstream_file_that_has_changed_is_refused_with_both_hashes(httpserve
     httpserver.expect_request("/t.csv").respond_with_handler(lambda request: other_bytes())
     wanted = spec(httpserver.url_for("/t.csv"))
     changed = digest(read(io.BytesIO(TABLE.replace(b"10", b"11")), READER))
-    with pytest.raises(Refused, match=f"{changed} instead of {wanted['digest_xy']}"):
+    with pytest.raises(UserError, match=f"{changed} instead of {wanted['digest_xy']}"):
         load(wanted)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "no-such-host.invalid"], ids=["refuses", "unknown"])
 def test_a_dead_host_is_one_sentence(host):
     start = time.monotonic()
-    with pytest.raises(Refused, match="no connection"):
+    with pytest.raises(UserError, match="no connection"):
         load(spec(f"http://{host}/t.csv"))
     assert time.monotonic() - start < 20
 
@@ -189,7 +189,7 @@ def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatc
         lambda request: Response(drip(), headers={"Content-Length": "100"})
     )
     start = time.monotonic()
-    with pytest.raises(Refused, match="no answer in time"):
+    with pytest.raises(UserError, match="no answer in time"):
         load(spec(httpserver.url_for("/t.csv")))
     assert time.monotonic() - start < 9  # three times the limit, and then some: never the 30 s of three whole bodies
     assert len(tries) == 3  # the server has one thread: a try that held on to its connection would shut out the next
@@ -199,7 +199,7 @@ def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatc
 def test_a_body_without_end_is_cut_off_before_it_fills_the_disk(httpserver: HTTPServer, cache, monkeypatch):
     monkeypatch.setattr(transfer, "MAX_BYTES", 1000)
     httpserver.expect_request("/t.csv").respond_with_data(b"1" * 200_000)
-    with pytest.raises(Refused, match="more than 1,000 bytes"):
+    with pytest.raises(UserError, match="more than 1,000 bytes"):
         load(spec(httpserver.url_for("/t.csv")))
     assert kept(cache) == []
 
@@ -237,7 +237,7 @@ def test_offline_a_cached_table_works(offline, cache):
 
 
 def test_offline_without_a_cached_table_one_sentence_says_what_to_do(offline, cache):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         load(spec("http://example.org/t.csv"))
     for part in ("http://example.org/t.csv", "DGPBENCH_MIRROR", "dgpbench data import"):
         assert part in str(refusal.value)
@@ -246,7 +246,7 @@ def test_offline_without_a_cached_table_one_sentence_says_what_to_do(offline, ca
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
 def test_a_truncated_cache_file_is_never_used(share, offline, cache):
     place(cache, "http://example.org/t.csv", TABLE[: int(share * len(TABLE))])
-    with pytest.raises(Refused):
+    with pytest.raises(UserError):
         load(spec("http://example.org/t.csv"))
 
 

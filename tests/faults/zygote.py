@@ -19,7 +19,7 @@ def serve() -> None:
     import sklearn.cluster  # noqa: F401
 
     import dgpbench.methods.structured
-    import dgpbench.predictions.metrics
+    import dgpbench.predictive.metrics
     import dgpbench.runs.run  # noqa: F401
 
     print(json.dumps("ready"), flush=True)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import small
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.gp import structures
 from dgpbench.gp.gaussians import Blocks
 
@@ -73,7 +73,7 @@ def test_custom_blocks_can_write_star():
     ],
 )
 def test_a_custom_block_that_does_not_exist_is_refused_with_a_sentence(entry):
-    with pytest.raises(Refused, match=r"method\.blocks"):
+    with pytest.raises(UserError, match=r"method\.blocks"):
         structures.custom(WIDTHS, [entry])
 
 

@@ -8,7 +8,7 @@ import door
 import numpy as np
 import pytest
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.methods import structured
 
 N, M, D = 24, 4, 2
@@ -79,5 +79,5 @@ def test_an_output_layer_is_fitted_to_what_it_sees_through_the_others():
 
 @pytest.mark.parametrize("setting", ["method.whiten=false", "method.mean_function=zero"])
 def test_a_start_that_cannot_be_is_refused(setting):
-    with pytest.raises(Refused, match=r"method\.output_start=sgpr"):
+    with pytest.raises(UserError, match=r"method\.output_start=sgpr"):
         started("method=mf", setting)

@@ -23,7 +23,7 @@ import pandas as pd
 
 from dgpbench import DeepGPRegressor
 from dgpbench.config.canonical import config_hash
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.models import directory
 from dgpbench.plugins.loading import load_file
 
@@ -174,7 +174,7 @@ def outcome(target: Path, original: dict[str, Any], known: dict[str, np.ndarray]
         if key not in known:  # what is all the same predicts the same: TensorFlow need not make its graph again
             mixture = model.predict(model.inputs(ROWS))
             known[key] = np.concatenate([mixture.mean, mixture.variance])
-    except Refused as refusal:
+    except UserError as refusal:
         text = str(refusal)
         return "refused" if text.isprintable() and len(text) < 1000 else f"a long refusal: {text}"
     except BaseException as problem:

@@ -155,7 +155,7 @@ def test_show_tells_of_a_model_what_fit_told(said, folder, capsys):
     assert door.command("show", str(folder / "model"), "--json") == 0
     assert json.loads(capsys.readouterr().out)["choices"]["method"] == "gpr"
     assert door.command("show", str(folder / "model"), "--plot") == 2
-    assert "is a model, which has no runs to draw" in capsys.readouterr().err
+    assert "is a model: it has no runs to draw" in capsys.readouterr().err
 
 
 def test_columns_are_found_by_name_and_others_do_not_matter(said, folder, tmp_path):

@@ -10,8 +10,8 @@ The faults are the lists in the YAML files beside this one. Each entry has
     file          instead of a function: the file that gets the fault
     piece         code that occurs there exactly once; white space and line breaks do not count
     replacement   the code that replaces it
-    tests         the tests that must notice, by name: ``test_x`` or ``test_x[case]``; ``test_file.py::test_x`` where the
-                  name alone is not unique
+    tests         the tests that must notice: ``test_x`` or ``test_x[case]``; ``test_file.py::test_x`` where the name
+                  alone is not unique
     review        true for the faults that an outside review had found unnoticed
     raises        the exception that the tests must end with, where it is one of BROKEN
 

@@ -6,7 +6,7 @@ import pytest
 from toys import spread_over, toy_points, toy_trace, write_toy
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import load
 from dgpbench.report import published
 from dgpbench.report.collect import collect
@@ -219,5 +219,5 @@ def test_every_format_renders(results, form):
 
 
 def test_an_item_without_numbers_is_refused():
-    with pytest.raises(Refused, match="no published numbers"):
+    with pytest.raises(UserError, match="no published numbers"):
         comparison("lindinger2020_fig3", [])

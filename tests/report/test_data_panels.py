@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import norm
 
-from dgpbench.predictions import calibration, posterior
+from dgpbench.predictive import calibration, posterior
 from dgpbench.report import data_panels
 from dgpbench.report.run_figure import run_figure
 

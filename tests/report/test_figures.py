@@ -18,7 +18,7 @@ from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.plugins.loading import GROUP
 from dgpbench.report import calibration_study, cells, covariances, step_times
@@ -196,7 +196,7 @@ def test_correlations_are_those_of_each_kind_of_block():
 
 
 def test_a_posterior_without_blocks_is_refused():
-    with pytest.raises(Refused, match="no blocks"):
+    with pytest.raises(UserError, match="no blocks"):
         covariances.covariance({"samples_1": np.zeros((3, 1, 2))})
 
 
@@ -228,7 +228,7 @@ def test_pit_density_of_uniform_values_is_one():
 def test_normality_refuses_too_few_samples_and_finds_the_skewed_one():
     from toy_frames import samples
 
-    with pytest.raises(Refused, match="20 samples"):
+    with pytest.raises(UserError, match="20 samples"):
         covariances.normality(samples().head(10))
     tests = covariances.normality(samples())
     assert tests.loc[tests["p_value"] < tests["bonferroni"], "output"].tolist() == ["1.0"]
@@ -239,7 +239,7 @@ def test_timings_along_a_size_keep_the_others_fixed():
     from toy_frames import bench
 
     assert sorted(set(step_times.along(bench(), "tau")["value"])) == [2, 5, 8, 16]
-    with pytest.raises(Refused, match="lacks ms_per_step"):
+    with pytest.raises(UserError, match="lacks ms_per_step"):
         step_times.along(bench().drop(columns="ms_per_step"), "M")
 
 
@@ -392,7 +392,7 @@ def test_a_method_or_split_that_is_missing_everywhere_is_in_no_comparison(column
     item = item_of("lindinger2020_table1", filled, *SPLITS)
     done = render.done_runs(item, frame[frame[column] != value])
     if column == "split":
-        with pytest.raises(Refused, match="no two methods have all splits"):
+        with pytest.raises(UserError, match="no two methods have all splits"):
             compared(item, done, "tll")
     else:
         found = compared(item, done, "tll")

@@ -12,7 +12,7 @@ from scipy import stats
 from toys import DATA, toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.plugins.loading import load_file
 from dgpbench.report.html import write_report
@@ -161,7 +161,7 @@ def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp
 
 def test_an_empty_folder_is_refused(results, capsys):
     results.mkdir()
-    with pytest.raises(Refused, match="holds no records"):
+    with pytest.raises(UserError, match="holds no records"):
         write_report(results, results / "report.html")
     for folder in (str(results), f"results_dir={results}"):  # the second as other commands take it
         assert main(["report", folder]) == 2

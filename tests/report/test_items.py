@@ -3,7 +3,7 @@
 import pytest
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import load
 from dgpbench.plugins import loading
 from dgpbench.report import published
@@ -94,12 +94,12 @@ def test_an_external_setting_narrows_nothing():
     ],
 )
 def test_a_mistake_is_refused_in_a_sentence(given, says):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         load(TABLE1, [given])
     assert says in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
 def test_an_unknown_item_is_refused():
-    with pytest.raises(Refused, match="did you mean lindinger2020_table1"):
+    with pytest.raises(UserError, match="did you mean lindinger2020_table1"):
         load("lindinger2020_table11")

@@ -9,7 +9,7 @@ import pytest
 from toys import write_toy
 
 import dgpbench
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.system.progress import in_words
 
 ITEM = ("lindinger2020_table1", "dataset=boston", "method=star", "split=0")
@@ -91,10 +91,10 @@ def test_a_folder_that_is_still_to_be_made_is_planned_and_made(tmp_path, monkeyp
 
 def test_load_results_takes_a_folder_that_is_there_alone(some, tmp_path):
     assert len(dgpbench.load_results(some)) == 1
-    with pytest.raises(Refused, match="typo does not exist"):
+    with pytest.raises(UserError, match="typo does not exist"):
         dgpbench.load_results(tmp_path / "typo")
     (tmp_path / "file").write_text("text")
-    with pytest.raises(Refused, match="file is a file"):
+    with pytest.raises(UserError, match="file is a file"):
         dgpbench.load_results(str(tmp_path / "file"))
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from one_record import CONFIG, DATA
 from scipy.stats import binom
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.report import run_figure as pictures
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
@@ -89,7 +89,7 @@ def test_a_picture_shows_what_the_predictions_say_and_no_more():
     points = points_of(51)
     without_pit, means = points.drop(columns="pit"), points[["row", "y", "mean"]]
     assert len(pictures.run_figure(without_pit, trace_of([None] * 3), {"rmse": 3.0}, "a title").axes) == 2
-    with pytest.raises(Refused, match="neither a spread nor a distribution function"):
+    with pytest.raises(UserError, match="neither a spread nor a distribution function"):
         pictures.run_figure(means, None, {"rmse": 3.0}, "a title")
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.report import comparisons, statistics
 from dgpbench.report.complete import Compared
 
@@ -170,27 +170,27 @@ COMPARISONS = {
 @pytest.mark.parametrize("hole", [np.nan, np.inf])
 def test_an_incomplete_block_is_refused_by_name(function, hole):
     table = losses([[1.0, 2.0, 3.0], [1.0, hole, 2.0], [3.0, 2.0, 1.0]])
-    with pytest.raises(Refused, match="b on d1 split 0"):
+    with pytest.raises(UserError, match="b on d1 split 0"):
         function(table)
 
 
 def test_a_missing_run_is_refused_when_pairing():
-    with pytest.raises(Refused, match=r"1 of 8 scores are missing, the first of them a on y split 1"):
+    with pytest.raises(UserError, match=r"1 of 8 scores are missing, the first of them a on y split 1"):
         statistics.paired_losses(runs().iloc[:-1])
 
 
 def test_two_scores_in_one_cell_are_refused():
-    with pytest.raises(Refused, match="more than one score"):
+    with pytest.raises(UserError, match="more than one score"):
         statistics.paired_losses(pd.concat([runs(), runs().iloc[:1]]))
 
 
 def test_friedman_of_two_methods_is_refused():
-    with pytest.raises(Refused, match="three methods"):
+    with pytest.raises(UserError, match="three methods"):
         statistics.friedman(losses([[1.0, 2.0]] * 3, "ab"))
 
 
 def test_nothing_is_refused():
-    with pytest.raises(Refused, match="nothing to compare"):
+    with pytest.raises(UserError, match="nothing to compare"):
         statistics.paired_losses(runs().iloc[:0])
 
 
@@ -271,7 +271,7 @@ def test_a_method_that_always_equals_the_reference_does_not_differ_from_it():
 
 
 def test_a_single_split_is_refused_where_splits_are_tested():
-    with pytest.raises(Refused, match="d has a single split"):
+    with pytest.raises(UserError, match="d has a single split"):
         statistics.against_reference(by_split([1.0], [2.0]), "b", pd.Series({"d": 0.1}))
 
 

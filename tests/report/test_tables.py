@@ -6,7 +6,7 @@ import pytest
 import toys
 from toys import of_tables5, spread_over, toy_points, toy_trace, write_toy
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import load
 from dgpbench.experiments.plan import plan_of
 from dgpbench.report.cells import cells, setting_in
@@ -253,5 +253,5 @@ def test_elbo_comes_from_the_end_of_the_trace(results):
 
 
 def test_a_figure_has_no_table(results):
-    with pytest.raises(Refused, match="dgpbench figure lindinger2020_fig1"):
+    with pytest.raises(UserError, match="dgpbench figure lindinger2020_fig1"):
         text(results, "lindinger2020_fig1")

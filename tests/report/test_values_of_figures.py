@@ -403,7 +403,7 @@ def test_the_pit_histogram_and_the_reliability_diagram_of_all_splits(splits_of_s
 def synthetic_run(results: Path, posterior: dict[str, np.ndarray], **identity) -> pd.DataFrame:
     """A run on the synthetic data set bimodal whose record names the data that it was run on; its points with x."""
     from dgpbench.config.groups import describe
-    from dgpbench.datasets import registry
+    from dgpbench.data import registry
 
     table = registry.load(describe("dataset", "bimodal"))
     rows = np.array([17, 3, 250, 101])

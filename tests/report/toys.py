@@ -10,8 +10,8 @@ import pandas as pd
 from one_record import WHO
 
 from dgpbench.config.canonical import config_hash
-from dgpbench.predictions import metrics
-from dgpbench.predictions.points import rows_from
+from dgpbench.predictive import metrics
+from dgpbench.predictive.points import rows_from
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 from dgpbench.training.settings import AdamSettings

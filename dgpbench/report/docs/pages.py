@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.report.collect import frame_of
 from dgpbench.report.docs import bounds, front, laptop, markers, own_table, pictures, results
 from dgpbench.report.docs.ablation import ablation
@@ -65,11 +65,11 @@ def write(folder: Path) -> list[str]:
 def records(folder: Path) -> pd.DataFrame:
     """The compact records below a checkout, as ``collect`` gives records; runs that have only raw files do not count.
 
-    :raises Refused: where a line is damaged or contradicts another
+    :raises UserError: where a line is damaged or contradicts another
     """
     frame = frame_of(archive.find_compact(folder / "results"))
     if problems := frame.attrs["problems"]:
-        raise Refused(f"{problems[0]} ({len(problems)} such in all); `dgpbench results verify` names them all")
+        raise UserError(f"{problems[0]} ({len(problems)} such in all); `dgpbench results verify` names them all")
     return frame
 
 
@@ -80,5 +80,5 @@ def _texts(folder: Path, frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
         try:
             old = (folder / name).read_bytes().decode("utf-8")
         except FileNotFoundError:
-            raise Refused(f"{folder} has no {name}; name the folder of a checkout of dgpbench") from None
+            raise UserError(f"{folder} has no {name}; name the folder of a checkout of dgpbench") from None
         yield name, old, markers.filled(old, name, made)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.experiments.items import Item
-from dgpbench.predictions import metrics
+from dgpbench.predictive import metrics
 from dgpbench.report import calibration_study as numbers
 from dgpbench.report import cells, covariances, published, step_times
 from dgpbench.report.figures import calibration, posterior, scores, sources, synthetic, timing, training

@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, Sweep
 from dgpbench.experiments.plan import plan_of
-from dgpbench.predictions import metrics
+from dgpbench.predictive import metrics
 from dgpbench.report import cells, statistics
 from dgpbench.report.complete import Compared, compared
 from dgpbench.report.figures import ranking
@@ -27,12 +27,12 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     ``options.also``.
 
     :param frame: all records, as ``collect`` gives them
-    :raises Refused: where there is nothing to draw
+    :raises UserError: where there is nothing to draw
     """
     done = done_runs(item, frame)
     name = item.figure or "score_bars"
     if name not in LAYOUTS:
-        raise Refused(f"{item.name} asks for a figure '{name}'; there are {', '.join(LAYOUTS)}")
+        raise UserError(f"{item.name} asks for a figure '{name}'; there are {', '.join(LAYOUTS)}")
     if done.empty and name != "seconds_per_step":
         elsewhere = cells.done_elsewhere(item, done, frame)
         raise NoRuns(
@@ -41,7 +41,7 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
         )
     panels = LAYOUTS[name](item, done)
     if not panels:
-        raise Refused(f"the runs of {item.name} that are done hold nothing that {name} draws")
+        raise UserError(f"the runs of {item.name} that are done hold nothing that {name} draws")
     made = {name: page(_title(item, done, item.title), panels)}
     whole = item.title if item.kind == "table" else item.title.partition(": ")[0]  # a figure's ends in what it shows
     for more in item.options.get("also", []):
@@ -107,7 +107,7 @@ def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, tuple[str, Panel]]:
     for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
         try:
             found = compared(item, done, metric)
-        except Refused:
+        except UserError:
             continue  # the report says what is missing; a table's scores are drawn anyway
         panels |= {f"{key}_{metric}": (found.about, panel) for key, panel in _rank_panels(found).items()}
     return panels

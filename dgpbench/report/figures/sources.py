@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.config import groups
-from dgpbench.errors import Refused
+from dgpbench.errors import UserError
 from dgpbench.report import step_times
 from dgpbench.report.figures.style import label
 from dgpbench.report.objectives import objective_of
@@ -18,19 +18,19 @@ ALONG = {"method.num_inducing": "M", "method.num_layers": "L", "method.width": "
 ALIKE = ("data", "B", "R", "precision", "threads")  # what timings that are drawn together share
 
 
-class NoRuns(Refused):
+class NoRuns(UserError):
     """An item of which no run is done yet."""
 
 
 def tables(runs: pd.DataFrame, name: str) -> pd.DataFrame:
     """The per-row tables of all runs, one below the other, beside dataset, method, num_layers, split and run.
 
-    :raises Refused: where no run kept such a table, or the files of some are elsewhere
+    :raises UserError: where no run kept such a table, or the files of some are elsewhere
     """
     _refuse_compact(runs, name)
     parts = [pd.read_parquet(path).assign(**who) for path, who in _files(runs, name)]
     if not parts:
-        raise Refused(f"none of these runs kept its {name}, which this figure is drawn from")
+        raise UserError(f"none of these runs kept its {name}, which this figure is drawn from")
     return pd.concat([part.dropna(axis=1, how="all") for part in parts], ignore_index=True)
 
 
@@ -46,7 +46,7 @@ def _files(runs: pd.DataFrame, name: str) -> Iterator[tuple[Path, dict[str, Any]
 def _refuse_compact(runs: pd.DataFrame, name: str) -> None:
     """A figure of some of the runs under a title that counts all would mislead."""
     if missing := sum(not Path(path).is_dir() for path in runs["path"]):
-        raise Refused(
+        raise UserError(
             f"this figure is drawn from {name}, and of {missing} of {len(runs)} runs there is a compact record only; "
             "copy results/runs from where they were carried out, or carry them out here with another results_dir="
         )
@@ -55,13 +55,13 @@ def _refuse_compact(runs: pd.DataFrame, name: str) -> None:
 def posterior(run: pd.Series) -> dict[str, np.ndarray]:
     """The arrays that a run kept of its posterior.
 
-    :raises Refused: where it kept none, or its files are elsewhere
+    :raises UserError: where it kept none, or its files are elsewhere
     """
     _refuse_compact(run.to_frame().T, store.POSTERIOR)
     try:
         return store.read_posterior(run["path"])
     except FileNotFoundError:
-        raise Refused(f"{run['path']} has no {store.POSTERIOR}, which this figure is drawn from") from None
+        raise UserError(f"{run['path']} has no {store.POSTERIOR}, which this figure is drawn from") from None
 
 
 def per_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -80,7 +80,7 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
     """Milliseconds per step with the sizes they belong to: of the runs, and else of the tables that ``bench steps``
     has written to a folder: rows of these methods, at the batch, precision and threads that most of them have.
 
-    :raises Refused: where there is neither
+    :raises UserError: where there is neither
     """
     if len(runs):
         return pd.DataFrame([_timing(run) for _, run in runs.iterrows()])
@@ -122,17 +122,17 @@ def _timing(run: pd.Series) -> dict[str, Any]:
 def with_inputs(run: pd.Series) -> pd.DataFrame:
     """The run's per-row table with each row's input x, looked up in the data set that its record names.
 
-    :raises Refused: for another kind of data set, or one that is no longer the one that was run
+    :raises UserError: for another kind of data set, or one that is no longer the one that was run
     """
-    from dgpbench.datasets import registry
+    from dgpbench.data import registry
 
     _refuse_compact(run.to_frame().T, store.POINTS)
     record = store.read_record(run["path"])
     spec = groups.describe("dataset", run["dataset"]) if run["dataset"] in groups.names("dataset") else {}
     if spec.get("kind") != "synthetic":  # a figure fetches nothing
-        raise Refused(f"predictions are drawn for the synthetic data sets of one input, and {run['dataset']} is none")
+        raise UserError(f"predictions are drawn for the synthetic data sets of one input, and {run['dataset']} is none")
     table = registry.load(spec | record["config"]["dataset"])
     if record["data"].get("digest_xy") != table.digest_xy:
-        raise Refused(f"{run['path']} was run on another version of {run['dataset']}, so its inputs are not known")
+        raise UserError(f"{run['path']} was run on another version of {run['dataset']}, so its inputs are not known")
     points = tables(run.to_frame().T, store.POINTS)
     return points.assign(x=table.X[points["row"].to_numpy(), 0])

@@ -76,7 +76,7 @@ NAMES = {  # that are not their own in capitals
     "gpytorch_dgp": "GPyTorch DGP",
 }
 HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
-# A score's own unit stands in dgpbench.predictions.metrics; here it is said per what.
+# A score's own unit stands in dgpbench.predictive.metrics; here it is said per what.
 UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
 ELBO_LABEL = "ELBO (nats, standardised y)"
 
@@ -152,7 +152,7 @@ def count_text(row: pd.Series) -> str:
 
 def axis_label(metric: str) -> str:
     """'test log-likelihood (nats per row)': a score's axis, with its unit."""
-    from dgpbench.predictions.metrics import METRICS
+    from dgpbench.predictive.metrics import METRICS
 
     words = {"tll": "test log-likelihood", "nlpp": "NLPP", "rmse": "RMSE", "crps": "CRPS"}
     if metric == "elbo":

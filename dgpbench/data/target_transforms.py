@@ -1,0 +1,152 @@
+"""Increasing transformations of the target, after which its distribution is nearer to a Gaussian.
+
+Methods are trained on z = g(y), standardised; predictions and scores are of y in its original units.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from dgpbench.config.settings import typed
+from dgpbench.errors import UserError
+from dgpbench.predictive.warped import Warp
+
+MOST_ROWS = 100_000  # that maximum likelihood needs for four parameters
+LARGEST = 3.0  # of the logarithms of a width or a tail parameter: a factor of 20 about the deviation, or the Gaussian
+
+
+@dataclass(frozen=True)
+class Log:
+    """z = log y, for targets above 0."""
+
+    @classmethod
+    def fit(cls, y: np.ndarray) -> Self:
+        """Nothing is estimated."""
+        del y
+        return cls()
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Log y; -inf where y has none."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(y, 0.0))
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Exp z."""
+        return np.exp(z)
+
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """Log of 1 / y; 0 where the density is."""
+        return -np.log(np.where(np.asarray(y) > 0, y, 1.0))
+
+
+@dataclass(frozen=True)
+class SinhArcsinh:
+    """z = sinh(delta arcsinh((y - xi) / eta) - epsilon), which takes skewness and heavy or light tails away.
+
+    Reference: Jones & Pewsey 2009; warped GPs: Snelson et al. 2004, Rios & Tobar 2019.
+
+    :param location: xi, units of y
+    :param width: eta, positive, units of y
+    :param skewness: epsilon
+    :param tails: delta, positive; below 1 the tails of y are heavier than a Gaussian's
+    """
+
+    location: float
+    width: float
+    skewness: float
+    tails: float
+
+    @classmethod
+    def fit(cls, y: np.ndarray) -> Self:
+        """By maximum likelihood of y, as if z were standard normal.
+
+        :param y: [N] training targets
+        """
+        from scipy.optimize import minimize
+
+        centre, spread = y.mean(), y.std()
+        values = (y[:: -(-len(y) // MOST_ROWS)] - centre) / spread
+        bounds = [(None, None), (-LARGEST, LARGEST), (None, None), (-LARGEST, LARGEST)]
+        location, log_width, skewness, log_tails = minimize(
+            _loss, np.zeros(4), args=(values,), jac=True, bounds=bounds, method="L-BFGS-B"
+        ).x
+        return cls(
+            float(centre + spread * location),
+            float(spread * np.exp(log_width)),
+            float(skewness),
+            np.exp(log_tails).item(),
+        )
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """z."""
+        return np.sinh(self._angle(y))
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """y = xi + eta sinh((arcsinh(z) + epsilon) / delta)."""
+        return self.location + self.width * np.sinh((np.arcsinh(z) + self.skewness) / self.tails)
+
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """Log of delta cosh(delta arcsinh(x) - epsilon) / (eta sqrt(1 + x^2)) at x = (y - xi) / eta."""
+        x = (y - self.location) / self.width
+        return np.log(self.tails / self.width) + _log_cosh(self._angle(y)) - 0.5 * np.log1p(x**2)
+
+    def _angle(self, y: np.ndarray) -> np.ndarray:
+        return self.tails * np.arcsinh((y - self.location) / self.width) - self.skewness
+
+
+TRANSFORMS: dict[str, type[Log | SinhArcsinh]] = {"log": Log, "sinh_arcsinh": SinhArcsinh}
+
+
+def transformed(y: np.ndarray, warp: Warp | None) -> np.ndarray:
+    """z = g(y), or y itself.
+
+    :raises UserError: for a target that has no z
+    """
+    if warp is None:
+        return y
+    if bad := np.flatnonzero(~np.isfinite(z := warp.forward(y))).tolist():
+        raise UserError(
+            f"dataset.target_transform=log needs a target above 0, and {len(bad):,} of {len(y):,} values are not, the "
+            f"first {y[bad[0]]:g}: dataset.target_transform=sinh_arcsinh takes any"
+        )
+    return z
+
+
+def to_json(warp: Warp) -> dict[str, Any]:
+    """As plain data."""
+    name = next(name for name, each in TRANSFORMS.items() if isinstance(warp, each))
+    return {"name": name} | vars(warp)
+
+
+def from_json(plain: Mapping[str, Any]) -> Warp:
+    """What ``to_json`` was called on.
+
+    :raises ValueError: for what it cannot have been called on
+    """
+    values = dict(plain)
+    warp = typed(TRANSFORMS[values.pop("name")], values, "warp")
+    if isinstance(warp, SinhArcsinh) and not (warp.width > 0 and warp.tails > 0):
+        raise ValueError("warp.width and warp.tails are not above 0")
+    return warp
+
+
+def _loss(parameters: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+    """-1/N sum_n log p(y_n), without its constant, and its gradient, at (xi, log eta, epsilon, log delta)."""
+    location, log_width, skewness, log_tails = parameters
+    width, tails = np.exp(log_width), np.exp(log_tails)
+    x = (y - location) / width
+    arc = np.arcsinh(x)
+    angle = tails * arc - skewness
+    z = np.sinh(angle)
+    loss = 0.5 * z**2 - _log_cosh(angle) + 0.5 * np.log1p(x**2) + log_width - log_tails
+    by_angle = z * np.cosh(angle) - np.tanh(angle)
+    by_x = by_angle * tails / np.sqrt(1 + x**2) + x / (1 + x**2)
+    gradient = [-by_x.mean() / width, 1 - (by_x * x).mean(), -by_angle.mean(), (by_angle * arc).mean() * tails - 1]
+    return float(loss.mean()), np.array(gradient)
+
+
+def _log_cosh(x: np.ndarray) -> np.ndarray:
+    """Log cosh x, without overflow."""
+    return np.logaddexp(x, -x) - np.log(2)

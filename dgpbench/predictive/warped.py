@@ -1,0 +1,145 @@
+"""Predictions of a target that was transformed for training, in its original units."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from dgpbench.errors import NonFinitePredictions
+from dgpbench.predictive.mixture import GaussianMixture, ShortRepr
+from dgpbench.predictive.predictive import Quantiles, Samples
+
+HERMITE_NODES = 40  # of the moments of a component
+LEGENDRE_NODES = 200  # of the CRPS, on each side of y
+REACH = 9.0  # standard deviations of a component beyond which it has no mass left
+PAIRS_AT_ONCE = 50_000  # components x rows of one pass
+
+
+class Warp(Protocol):
+    """An increasing function g of the target, z = g(y), and its inverse."""
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """z = g(y)."""
+        ...
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """y = g^-1(z)."""
+        ...
+
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """log g'(y)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WarpedMixture(ShortRepr):
+    """y = g^-1(z) of a Gaussian mixture of z in each row: ``p(y) = g'(y) 1/S sum_s N(g(y); m_s, v_s)``.
+
+    Distribution function and quantiles are those of z, carried over; moments are Gauss-Hermite quadratures.
+    Reference: Snelson et al. 2004.
+
+    :param mixture: of z
+    :param warp: g
+    :raises NonFinitePredictions: where the moments of y are not finite
+    """
+
+    mixture: GaussianMixture
+    warp: Warp
+
+    def __post_init__(self) -> None:
+        if bad := int((~(np.isfinite(self.mean) & np.isfinite(self.variance))).sum()):
+            raise NonFinitePredictions(f"{bad} of {self.mean.size} predictions have moments of y that are not finite")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, P)."""
+        return self.mixture.shape
+
+    @property
+    def mean(self) -> np.ndarray:
+        """E[y], [N, P]."""
+        return self._moments[0]
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Var[y], [N, P]."""
+        return self._moments[1]
+
+    def log_density(self, Y: np.ndarray) -> np.ndarray:
+        """log p(y), [..., N, P] as Y, nats."""
+        return self.mixture.log_density(self.warp.forward(Y)) + self.warp.log_slope(Y)
+
+    def cdf(self, Y: np.ndarray) -> np.ndarray:
+        """P(y_n <= Y), [..., N, P] as Y; at an observed y, its PIT."""
+        return self.mixture.cdf(self.warp.forward(Y))
+
+    def quantile(self, p: float | Sequence[float] | np.ndarray) -> np.ndarray:
+        """The y at which the distribution function is p, [..., N, P] for p of shape [...], 0 < p < 1."""
+        return self.warp.inverse(self.mixture.quantile(p))
+
+    def sample(self, generator: np.random.Generator, num: int) -> np.ndarray:
+        """Draws, [num, N, P]."""
+        return self.warp.inverse(self.mixture.sample(generator, num))
+
+    def crps(self, Y: np.ndarray) -> np.ndarray:
+        """int (F(x) - 1[x >= y])^2 dx of each row, by Gauss-Legendre quadrature in z on either side of y, [N, P]."""
+        S, N, _ = self.mixture.means.shape
+        size = max(1, PAIRS_AT_ONCE // S)
+        return np.concatenate([self._crps(slice(start, start + size), Y) for start in range(0, N, size)])
+
+    def _crps(self, rows: slice, Y: np.ndarray) -> np.ndarray:
+        part, y = self._rows(rows), self.warp.forward(Y[rows])
+        reach = REACH * np.sqrt(part.variances)
+        low, high = (part.means - reach).min(axis=0), (part.means + reach).max(axis=0)
+        below, above = (self.warp.inverse(each) for each in (low, high))
+        # Beyond the components' reach F is 0 or 1, and the integrand 1.
+        outside = np.maximum(Y[rows] - above, 0) + np.maximum(below - Y[rows], 0)
+        left = self._integral(part, low, np.clip(y, low, high), lambda F: F**2)
+        return outside + left + self._integral(part, np.clip(y, low, high), high, lambda F: (1 - F) ** 2)
+
+    def _integral(self, part: GaussianMixture, low: np.ndarray, high: np.ndarray, of: Any) -> np.ndarray:
+        """int of(F(z)) dy/dz dz from low to high, [N, P] each."""
+        nodes, weights = np.polynomial.legendre.leggauss(LEGENDRE_NODES)
+        middle, half = (high + low) / 2, (high - low) / 2
+        total = np.zeros_like(low)
+        for node, weight in zip(nodes, weights, strict=True):
+            z = middle + half * node
+            total += weight * of(part.cdf(z)) * np.exp(-self.warp.log_slope(self.warp.inverse(z)))
+        return half * total
+
+    @classmethod
+    def concatenate(cls, parts: "Sequence[WarpedMixture]") -> "WarpedMixture":
+        """Those of successive batches of rows, in turn, with one transformation."""
+        return cls(GaussianMixture.concatenate([part.mixture for part in parts]), parts[0].warp)
+
+    def _rows(self, rows: slice) -> GaussianMixture:
+        return GaussianMixture(self.mixture.means[:, rows], self.mixture.variances[:, rows])
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """E[y] and Var[y], [N, P] each."""
+        nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
+        deviations = np.sqrt(self.mixture.variances)
+        first, second = (np.zeros(self.shape) for _ in range(2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            # About a typical y, so that the square's rounding is that of the spread.
+            centre = self.warp.inverse(self.mixture.mean)
+            for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+                y = self.warp.inverse(self.mixture.means + node * deviations) - centre
+                first += weight * y.mean(axis=0)
+                second += weight * (y**2).mean(axis=0)
+            return centre + first, second - first**2
+
+
+Densities = GaussianMixture | WarpedMixture
+
+
+def warped(found: GaussianMixture | Quantiles | Samples, warp: Warp) -> WarpedMixture | Quantiles | Samples:
+    """Predictions of z as predictions of y = g^-1(z); quantiles keep no mean, which is none of theirs."""
+    if isinstance(found, Quantiles):
+        return Quantiles(found.levels, warp.inverse(found.values))
+    if isinstance(found, Samples):
+        return Samples(warp.inverse(found.draws))
+    return WarpedMixture(found, warp)
