@@ -1,5 +1,6 @@
 """What every test shares: TensorFlow started quietly, one thread, float64."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ def graphs_of_one_file_alone():
     """Free what TensorFlow keeps of every graph: a process runs many files, and each collection searches it all."""
     from dgpbench.system import tf_session
 
+    gc.freeze()  # each fit ends with a collection, which need not search what was imported or collected before
     with tf_session.releasing_graphs():
         yield
 

@@ -88,10 +88,8 @@ def releasing_graphs(*, collect: bool = True) -> Iterator[None]:
     under a new name, and TensorFlow Probability's cache of bijectors holds tensors that hold each other. What was in
     them before the block stays: a model that is still in use may need it.
 
-    :param collect: collect the block's garbage when it ends; else the collector finds it in its own time
+    :param collect: search for garbage at once, which takes up to a second; else the collector finds it in its own time
     """
-    if collect:
-        gc.freeze()  # collections in the block, and the one at its end, skip the objects of every import
     gradients, cached = set(_gradients()), {id(key) for key in _bijectors()}
     try:
         yield
@@ -105,8 +103,6 @@ def releasing_graphs(*, collect: bool = True) -> Iterator[None]:
             del _bijectors()[key]
         if collect and _gradients():
             gc.collect()  # graphs are cycles, and the collector alone comes by too seldom for their size
-        if collect:
-            gc.unfreeze()
 
 
 def _gradients() -> dict:
