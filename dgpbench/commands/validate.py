@@ -97,7 +97,7 @@ def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
 
 def _read(run: Run, table: "Table") -> Sizes:
     """The sizes of a table's parts, posed as the run would pose them."""
-    from dgpbench.runs.description import described_problem
+    from dgpbench.runs.outcomes import described_problem
     from dgpbench.runs.problem import prepare
 
     problem = prepare(run, table)

@@ -1,10 +1,8 @@
-"""Description of a finished run, as plain data in its record or in a saved model: method, data and how it ended."""
+"""Description of a fitted method and of its data, as typed values and as plain data in a record or a saved model."""
 
-import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,17 +14,11 @@ from dgpbench.data.table import Table
 from dgpbench.data.table_settings import TableSettings
 from dgpbench.methods.contract import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class
 from dgpbench.methods.settings import ROWS, Sizes
-from dgpbench.plugins.method import packages_of
-from dgpbench.runs import fitting, store
-from dgpbench.runs.problem import Problem
+from dgpbench.runs import fitting
 from dgpbench.runs.resolve import Limits, PredictionSettings, Run
 from dgpbench.system import provenance
 from dgpbench.system.memory import available
-from dgpbench.training.log import TrainingLog
 from dgpbench.training.settings import OPTIMISERS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMN_KINDS = {"number", "flag", "date", "category"}
 FORMAT = 1  # of the plain data; a later one may hold what this version does not understand
@@ -147,94 +139,6 @@ class Description:
 
 def _without(values: Mapping[str, Any], *facts: str) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in facts}
-
-
-# The record of a run --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run that came to its end has found out.
-
-    :param diagnostics: what the method says about its fit
-    :param points: one row for each test row
-    :param model: ``Description.to_json``, with which and the parameters new rows can be predicted
-    :param start: the run that this one started from, and the sha256 of its parameters
-    """
-
-    diagnostics: dict[str, Any]
-    scores: dict[str, float]
-    points: "pd.DataFrame"
-    posterior: dict[str, np.ndarray]
-    parameters: dict[str, np.ndarray]
-    model: dict[str, Any] | None = None
-    start: dict[str, str] | None = None
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a run ended.
-
-    :param status: one of ``fields.STATUSES``
-    :param reason: one sentence, for every status but done
-    """
-
-    status: str
-    reason: str | None = None
-    traceback: str | None = None
-
-
-def write(
-    run: Run, problem: Problem, log: TrainingLog, started: datetime, result: Result | None, ending: Ending
-) -> dict[str, Any]:
-    """Write the record of a run and the files beside it; what is written."""
-    import pandas as pd
-
-    record = compose(run, problem, log, started, result, ending)
-    trace = None
-    if log.trace:
-        trace = pd.DataFrame(log.trace)
-        trace = trace if log.test is not None else trace.drop(columns=["test_tll", "test_rmse"])
-    found = (None, None, None) if result is None else (result.points, result.posterior, result.parameters)
-    points, posterior, parameters = found
-    store.write_run(run.directory, record, points, trace, posterior, parameters)
-    if ending.status not in ("interrupted", "timeout"):  # these two go on where they stopped
-        log.checkpoints.clear()
-    return record
-
-
-def compose(
-    run: Run, problem: Problem, log: TrainingLog, started: datetime, result: Result | None, ending: Ending
-) -> dict[str, Any]:
-    """The record of a run; of one that did not finish, with what was known when it ended."""
-    return {
-        "status": ending.status,
-        "reason": ending.reason,
-        "traceback": ending.traceback,
-        "identity": asdict(run.identity),
-        "objective": run.card.objective,
-        "scores": {} if result is None else result.scores,
-        "seconds": log.seconds() | {"total": time.perf_counter() - log.started + log.earlier_seconds},
-        "iterations": log.trace[-1].iteration if log.trace else 0,
-        "notes": [{} if result is None else result.diagnostics, *log.retries],
-        "config": run.config,
-        "config_hash": run.config_hash,
-        **({} if result is None or result.start is None else {"start": result.start}),
-        "model": None if result is None else result.model,
-        "data": described_problem(problem),
-        "git": provenance.git_state(),
-        "versions": provenance.versions(packages_of(run.method.name)),
-        "host": provenance.host(run.limits.num_threads),
-        "started": started.isoformat(timespec="seconds"),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def described_problem(problem: Problem) -> dict[str, Any]:
-    """The data of one split: ``described_data``, the sizes, and the number of test rows that are also training rows."""
-    sizes = {"n_train": len(problem.split.train), "n_test": len(problem.split.test)}
-    repeated = {"n_repeated": problem.num_repeated} if problem.num_repeated else {}
-    return described_data(problem.table, problem.encoder, problem.scaler) | sizes | repeated
 
 
 def described_data(table: Table, encoder: ColumnEncoder, scaler: Standardiser) -> dict[str, Any]:

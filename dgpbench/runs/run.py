@@ -17,10 +17,10 @@ from dgpbench.errors import UserError
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds
 from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.runs import fitting, on_the_way, start, store, summary
-from dgpbench.runs.description import Description, Result
+from dgpbench.runs.description import Description
 from dgpbench.runs.effects import partial_dependence
 from dgpbench.runs.guard import checkpoints_of, guarded
-from dgpbench.runs.outcomes import Outcome
+from dgpbench.runs.outcomes import Outcome, Result
 from dgpbench.runs.predictive_grid import predictive_grid, rows_of_one_feature
 from dgpbench.runs.problem import Problem, prepare
 from dgpbench.runs.resolve import Run
