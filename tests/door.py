@@ -181,7 +181,7 @@ def _stand_in(spec: dict) -> Any:
 def _made_up(run: Any, problem: Any, log: TrainingLog) -> Any:
     from dgpbench.predictive import metrics, points
     from dgpbench.predictive.mixture import GaussianMixture
-    from dgpbench.runs.record import Result
+    from dgpbench.runs.outcomes import Result
 
     M, L, draws = 4, run.method.num_layers, np.random.default_rng(run.split)
     log.tracing_seconds, log.training_seconds, log.prediction_seconds = 2.0, 3.0, 1.0

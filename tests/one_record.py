@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from dgpbench.config.canonical import config_hash
-from dgpbench.runs.fields import digest_of
 from dgpbench.runs.identity import Identity
+from dgpbench.runs.record import digest_of
 
 WHO = {
     "task": "interpolation",

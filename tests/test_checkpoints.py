@@ -131,6 +131,8 @@ def test_a_finished_run_keeps_no_checkpoint_that_a_kill_left_beside_its_record(t
     left = door.run(tmp_path, *plain).directory / "checkpoint"
     left.mkdir()
     (left / "step-000000060.npz").touch()
+    assert door.command("validate", *plain, f"results_dir={tmp_path}") == 0
+    assert (left / "step-000000060.npz").exists()  # a question deletes nothing
     door.run(tmp_path, *plain)
     assert not left.exists()
 

@@ -1,70 +1,204 @@
-"""``dgpbench results``: are all records and the files beside them whole? The other actions are in ``records.py``."""
+"""``dgpbench results``: verify, export, import, trace and rerun records."""
 
 import os
+import random
+import re
+import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from dgpbench.commands import records
+from dgpbench.config import groups
 from dgpbench.errors import UserError
-from dgpbench.runs import archive, rescoring, store, verification
+from dgpbench.runs import compact_records, store
+from dgpbench.runs.compact_records import StoredRecord
 from dgpbench.system import files
 
 
 def results(options: Namespace) -> int:
-    """The action that was asked for."""
-    actions = {"verify": verify, "export": records.export, "import": records.import_}
-    return (actions | {"trace": records.trace, "redo": records.redo})[options.action](options)
+    """Call the chosen action."""
+    actions = {"verify": verify, "export": export, "import": import_, "trace": trace, "redo": redo}
+    return actions[options.action](options)
 
 
 def verify(options: Namespace) -> int:
-    """Name every damaged run, and move it away where that is asked for; exit code 1 where there was one.
+    """Report every damaged record, and with ``--quarantine`` move its run away; exit code 1 if there is one.
 
-    With ``--rescore`` also name every record whose scores are not those of its points: exit code 1 too.
+    With ``--rescore`` also report every record whose scores differ from those of its points: exit code 1 too.
     """
+    from dgpbench.runs import rerun
+
     folder = Path(options.results_dir)
-    if (problem := archive.why_no_results(folder)) is not None:
-        raise UserError(problem)
-    compact, wrong = verification.check(folder)
-    number = damaged = 0
-    for problem in wrong:
+    if (no_results := store.why_no_results(folder)) is not None:
+        raise UserError(no_results)
+    compact, problems = rerun.verify_compact(folder)
+    for problem in problems:
         print(problem)
-    for path, _ in store.find_records(folder):
+    number = damaged = 0
+    finished = []
+    for path, record in store.find_records(folder):
         number += 1
-        if problems := store.verify_run(path.parent):
+        if found := store.verify_run(path.parent):
             damaged += 1
-            for problem in problems:
-                print(problem)
+            print("\n".join(found))
             if options.quarantine:
                 print(_quarantine(folder, path.parent))
+        if not isinstance(record, ValueError) and record["status"] == "done":
+            finished.append((path.parent, record))
     print(f"{number} records, {damaged} damaged")
     if compact:
-        print(f"{compact:,} compact records, {len(wrong)} problems")
-    agreed = _rescored(folder) if options.rescore else True
-    return int(damaged > 0 or bool(wrong) or not agreed)
-
-
-def _rescored(folder: Path) -> bool:
-    """Name every record whose scores are not those of its points; whether there was none."""
-    found = []
-    for one in rescoring.rescore_all(folder):
-        found.append(one)
-        for problem in one.problems:
-            print(problem)
-    print("\n".join(rescoring.summary(found)))
-    return not any(one.problems for one in found)
+        print(f"{compact:,} compact records, {len(problems)} problems")
+    differ = False
+    if options.rescore:
+        rescored = [rerun.rescore(*run) for run in finished if run[0].is_dir()]  # others are in quarantine
+        differences = [problem for each in rescored for problem in each.problems]
+        print("\n".join([*differences, *rerun.summary(rescored)]))
+        differ = bool(differences)
+    return int(damaged > 0 or bool(problems) or differ)
 
 
 def _quarantine(folder: Path, run: Path) -> str:
-    """Move a run out of runs/, so that it counts as missing, and say so; an earlier one of the same name is kept."""
-    wanted = folder / "quarantine" / run.relative_to(folder / "runs")
-    target, number = wanted, 1
+    """Move a run out of runs/, so that it counts as missing, without replacing an earlier one; return what was done."""
+    first = folder / "quarantine" / run.relative_to(folder / "runs")
+    target, number = first, 1
     while target.exists():
         number += 1
-        target = wanted.with_name(f"{wanted.name}~{number}")
+        target = first.with_name(f"{first.name}~{number}")
     for place in (run, target.parent):
-        if not (lies := place.resolve()).is_relative_to(folder.resolve()):
-            return f"not moved: {place} leads through a link to {lies}, outside {folder}; move the run yourself"
+        if not (actual := place.resolve()).is_relative_to(folder.resolve()):
+            return f"not moved: {place} leads through a link to {actual}, outside {folder}; move the run yourself"
     with files.refusing_unwritable(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(run, target)
     return f"moved to {target}"
+
+
+def export(options: Namespace) -> int:
+    """Write compact records; exit code 1 if a run was left out."""
+    from dgpbench.experiments.items import load
+    from dgpbench.report import export as exporting
+
+    names, overrides = _split(options.overrides)
+    if names:
+        items = [load(name, overrides) for name in names]
+        return _print_result(exporting.export(items[0].results_dir, items), items[0].results_dir)
+    values = dict(text.split("=", 1) for text in overrides)
+    if unknown := set(values) - {"results_dir", "budget"}:
+        raise UserError(
+            f"{min(unknown)}= narrows an item; name one, as in `dgpbench results export lindinger2020_table1`"
+        )
+    results_dir = values.get("results_dir", "results")
+    return _print_result(exporting.export(results_dir, budget=values.get("budget")), results_dir)
+
+
+def import_(options: Namespace) -> int:
+    """Import records of another machine; exit code 1 if one was left out."""
+    from dgpbench.report import export as exporting
+
+    folders = [text for text in options.overrides if text.startswith("results_dir=")]
+    paths = [text for text in options.overrides if text not in folders]
+    if not paths:
+        raise UserError("results import needs a folder that holds runs/, a .jsonl file or a folder of them")
+    results_dir = folders[-1].partition("=")[2] if folders else "results"
+    return _print_result(exporting.import_from(results_dir, paths), results_dir)
+
+
+def _print_result(result, results_dir: str) -> int:
+    for sentence in result.left_out:
+        print(f"dgpbench: left out: {sentence}", file=sys.stderr)
+    counts = ", ".join(f"{number:,} {what}" for what, number in result.counts.items())
+    print(f"{Path(results_dir, compact_records.FOLDER)}: {counts}")
+    return int(bool(result.left_out))
+
+
+def trace(options: Namespace) -> int:
+    """Print the runs behind each number of an item."""
+    from dgpbench.report.trace import trace as lines_of
+
+    for line in lines_of(options.item, options.overrides):
+        print(line)
+    return 0
+
+
+def redo(options: Namespace) -> int:
+    """Rerun a run; exit code 1 if its scores do not match its record."""
+    from dgpbench.runs import rerun
+    from dgpbench.runs.run import execute
+
+    stored, table = (_pick(options.overrides), []) if options.random else _named(options.overrides)
+    print(f"again: {stored.key} of {stored.source}", flush=True)
+    with TemporaryDirectory(prefix="dgpbench-") as folder:
+        outcome = execute(rerun.run_of(stored, folder, table))
+        if outcome.status != "done" or outcome.directory is None:
+            print(outcome.message, file=sys.stderr)
+            return 2 if outcome.status == "refused" else 1
+        print("\n".join(outcome.message.splitlines()[:-1]))  # the last line is the path of the temporary record
+        verdict = rerun.verdict_of(stored.record, outcome.directory)
+    print(verdict.text)
+    return int(not verdict.agrees)
+
+
+def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
+    """Return the record that a directory, FILE:LINE or settings name, and the settings of a user's own table.
+
+    :raises UserError: if there is none
+    """
+    if not words:
+        raise UserError("results redo needs a run: its directory, FILE.jsonl:LINE, its settings, or --random")
+    table = [text for text in words if re.match(r"dataset[.=]", text)]
+    if (stored := store.named(words[0])) is not None:
+        if other := [text for text in words[1:] if text not in table]:
+            raise UserError(f"{other[0]} cannot be changed when {words[0]} is run again; leave it out")
+        return stored, table
+    names, overrides = _split(words)
+    if names:
+        raise UserError(
+            f"{names[0]} is not a run; name its directory, FILE.jsonl:LINE, or its settings, or add --random"
+        )
+    from dgpbench.data import registry
+    from dgpbench.runs.resolve import resolve_overrides
+
+    run = resolve_overrides(overrides)
+    if run.dataset["kind"] != "csv":
+        table = []
+    else:
+        run = run.filed_under(registry.load(run.dataset).name)
+    stored = store.lookup(run.limits.results_dir, run.identity)
+    if stored is None:
+        raise UserError(
+            f"{run.identity.key} has no record in {run.limits.results_dir}, so there is nothing to compare with"
+        )
+    return stored, table
+
+
+def _pick(words: Sequence[str]) -> StoredRecord:
+    """Pick a done run at random, of an item or of all, narrowed by what names a run."""
+    from dgpbench.experiments.items import load
+    from dgpbench.report import cells
+    from dgpbench.report.collect import IDENTITY, collect
+
+    names, overrides = _split(words)
+    if len(names) > 1:
+        raise UserError(f"--random takes one item, not {' '.join(names)}")
+    if names:
+        item = load(names[0], overrides)
+        frame = cells.select(item, collect(item.results_dir, required=True))
+    else:
+        values = dict(text.split("=", 1) for text in overrides)
+        frame = collect(values.pop("results_dir", "results"), required=True)
+        if unknown := set(values) - set(IDENTITY):
+            raise UserError(f"{min(unknown)}= does not choose among runs; {', '.join(IDENTITY)} do")
+        for key, value in values.items():
+            frame = frame[frame[key].astype(str).isin(value.split(","))]
+    frame = frame[(frame["status"] == "done") & (frame["dataset"].isin(groups.names("dataset")))]
+    if frame.empty:
+        raise UserError(f"no run that is done matches {' '.join(words) or 'all'}")
+    stored = store.named(random.SystemRandom().choice(list(frame["path"])))
+    assert stored is not None
+    return stored
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return names and overrides."""
+    return [text for text in words if "=" not in text], [text for text in words if "=" in text]

@@ -7,8 +7,8 @@ from pathlib import Path
 from dgpbench.commands.figure import format_of
 from dgpbench.errors import UserError
 from dgpbench.models import directory as models
-from dgpbench.runs import archive, store, summary
-from dgpbench.runs.lines import Line
+from dgpbench.runs import store, summary
+from dgpbench.runs.compact_records import StoredRecord
 
 
 def show(options: Namespace) -> int:
@@ -52,13 +52,13 @@ def _show_model(path: Path, options: Namespace) -> int:
     return 0
 
 
-def compact_record(given: str) -> Line | None:
+def compact_record(given: str) -> StoredRecord | None:
     """The compact record that FILE:LINE names, or a run's directory that is not here."""
-    found = archive.named(given)
+    found = store.named(given)
     return None if found is None or Path(found.source).is_dir() else found
 
 
-def _show_compact(line: Line, options: Namespace) -> int:
+def _show_compact(line: StoredRecord, options: Namespace) -> int:
     if options.json:
         print(json.dumps(line.record, indent=2))
     else:

@@ -97,8 +97,8 @@ def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
 
 def _read(run: Run, table: "Table") -> Sizes:
     """The sizes of a table's parts, posed as the run would pose them."""
+    from dgpbench.runs.outcomes import described_problem
     from dgpbench.runs.problem import prepare
-    from dgpbench.runs.record import described_problem
 
     problem = prepare(run, table)
     features = problem.train.X.shape[1]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from dgpbench.experiments.items import Item, column_name
 from dgpbench.experiments.wanted import Wanted, wanted
-from dgpbench.plugins.method import differing
-from dgpbench.runs import archive, store
+from dgpbench.runs import store
 from dgpbench.runs.resolve import Run
+from dgpbench.runs.store import BROKEN, CONFLICT, DONE, MISSING
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DONE, BROKEN, MISSING, CONFLICT, BLOCKED = "done", "failed", "missing", "conflict", "blocked"
+BLOCKED = "blocked"
 STATES = (DONE, BROKEN, MISSING, CONFLICT, BLOCKED)
 NEVER_DONE = {
     BROKEN: "failed",
@@ -83,32 +83,14 @@ def _from_the_start(each: Wanted) -> Iterator[Wanted]:
 
 
 def _planned(each: Wanted, before: Mapping[Path, Planned]) -> Planned:
-    state, seconds, why = _state(each.run)
+    run = each.run
+    state = store.state_of(run.limits.results_dir, run.identity, run.config_hash)
     start = None if each.start is None else before[each.start.run.directory]
-    if state == MISSING and start is not None and start.state in NEVER_DONE:
+    if state.name == MISSING and start is not None and start.state in NEVER_DONE:
         how = NEVER_DONE[start.state]
         return Planned(each, BLOCKED, why=f"{each.run.directory} starts from {start.directory}, which {how}")
-    return Planned(each, state, seconds, why)
-
-
-def _state(run: Run) -> tuple[str, float | None, str]:
-    try:
-        line = archive.lookup(run.limits.results_dir, run.identity)
-    except archive.Contradiction as problem:
-        return CONFLICT, None, str(problem)
-    if line is None:
-        return MISSING, None, ""
-    record = line.record
-    seconds, is_this = record["seconds"].get("total"), record["config_hash"] == run.config_hash
-    if record["status"] in store.FAILED and is_this:
-        return BROKEN, seconds, ""
-    if record["status"] != "done":
-        return MISSING, None, ""
-    if is_this:
-        return DONE, seconds, ""
-    what = differing(record["config"])
-    why = f"{line.source} holds a record made with {what}; move it away, or choose another results_dir="
-    return CONFLICT, seconds, why
+    seconds = None if state.stored is None else state.stored.record["seconds"]["total"]
+    return Planned(each, state.name, seconds, state.why)
 
 
 # Words and time -------------------------------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ from dgpbench.config.settings import typed
 from dgpbench.errors import UserError
 from dgpbench.models.model import CHOICES, Choices, Model, refusing
 from dgpbench.plugins.method import is_of_this_code
-from dgpbench.runs import fields, store
+from dgpbench.runs import record as records
+from dgpbench.runs import store
 from dgpbench.runs.description import FORMAT, Description
 from dgpbench.system.files import check_folder, replacing, write_whole
 from dgpbench.system.memory import available
@@ -116,7 +117,7 @@ def _facts(directory: Path, say: Callable[[str], object]) -> Mapping[str, Any]:
     path = _regular(directory / MODEL)
     if path.stat().st_size > LARGEST:
         raise ValueError(f"{MODEL} is {path.stat().st_size:,} bytes long")
-    facts = fields.parse(path.read_text(encoding="utf-8"))
+    facts = records.parse(path.read_text(encoding="utf-8"))
     if not isinstance(facts, dict) or facts.get("kind") != KIND:
         raise ValueError(f"{MODEL} is not one of dgpbench's")
     made = facts.pop(DIGEST, None)
@@ -138,7 +139,7 @@ def _of_record(directory: Path) -> Mapping[str, Any]:
     model = record.get("model")
     if model is None:
         raise UserError("it was recorded by an earlier dgpbench, which kept no scales; move it away and run it again")
-    about = {key: record[key] for key in ABOUT}  # type: ignore[literal-required]
+    about = {key: record[key] for key in ABOUT}
     choices = {key: record["identity"][key] for key in CHOICES}
     return {"model": model, "about": {"choices": choices, **about}, "files": {ARRAYS: record["files"][ARRAYS]}}
 
@@ -165,7 +166,7 @@ def _arrays(directory: Path, stored: Mapping[str, Any] | None, description: Desc
     """
     if stored is None:
         raise ValueError(f"its files are not {ARRAYS} alone")
-    if problem := store.problem_of(_regular(directory / ARRAYS), stored):
+    if problem := records.file_problem(_regular(directory / ARRAYS), stored):
         raise ValueError(problem)
     with zipfile.ZipFile(directory / ARRAYS) as archive:
         shapes = dict(_shape(archive, member) for member in archive.infolist())

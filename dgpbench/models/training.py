@@ -17,9 +17,8 @@ from dgpbench.models.model import CHOICES, Model
 from dgpbench.plugins.method import packages_of
 from dgpbench.predictive import metrics, points
 from dgpbench.runs import fitting
-from dgpbench.runs.description import Description
+from dgpbench.runs.description import Description, described_data
 from dgpbench.runs.problem import check_sizes
-from dgpbench.runs.record import described_data
 from dgpbench.runs.resolve import Run
 from dgpbench.runs.run import seeds_of
 from dgpbench.system import provenance, tf_session

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.runs import store
-from dgpbench.runs.compact import coverage_counts
+from dgpbench.runs.compact_records import coverage_counts
 
 WHO = ["method", "num_layers"]
 LEVELS = np.arange(1, 20) / 20

@@ -19,14 +19,13 @@ from dgpbench.config import groups
 from dgpbench.config.canonical import canonical
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, Sweep, load
-from dgpbench.experiments.plan import CONFLICT
 from dgpbench.experiments.wanted import wanted as wanted_runs
 from dgpbench.plugins.method import is_of_this_code
 from dgpbench.predictive import metrics
-from dgpbench.runs import compact as compacting
-from dgpbench.runs import store
+from dgpbench.runs import compact_records, store
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.resolve import resolve_overrides
+from dgpbench.runs.store import CONFLICT
 from dgpbench.training.settings import OPTIMISERS
 
 KEYS = ["dataset", "series", "num_layers"]
@@ -258,7 +257,7 @@ def final_elbo(directory: Path) -> float:
     path = directory / store.TRACE
     if not path.is_file():
         return float("nan")
-    found = compacting.final_elbo(pd.read_parquet(path, columns=["elbo"]))
+    found = compact_records.final_elbo(pd.read_parquet(path, columns=["elbo"]))
     return float("nan") if found is None else found
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from dgpbench.config.canonical import canonical
 from dgpbench.data.tasks import is_evaluation_split
 from dgpbench.errors import UserError
-from dgpbench.runs import archive
-from dgpbench.runs.archive import Found
+from dgpbench.runs import store
+from dgpbench.runs.compact_records import StoredRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,16 +48,16 @@ def collect(results_dir: str | Path = "results", *, required: bool = False) -> "
     :param required: whether a folder without results is refused, and not only named
     :raises UserError: for a file
     """
-    no_results = archive.why_no_results(results_dir)
+    no_results = store.why_no_results(results_dir)
     if required and no_results is not None:
         raise UserError(no_results)
-    frame = frame_of(archive.find(results_dir))
+    frame = frame_of(store.find(results_dir))
     for sentence in (*([] if no_results is None else [no_results]), *frame.attrs["problems"]):
         print(f"dgpbench: {sentence}", file=sys.stderr)
     return frame
 
 
-def frame_of(runs: "Iterable[Found | ValueError]") -> "pd.DataFrame":
+def frame_of(runs: "Iterable[StoredRecord | ValueError]") -> "pd.DataFrame":
     """The frame of some runs, as ``collect`` gives it."""
     import pandas as pd
 
@@ -75,13 +75,13 @@ def frame_of(runs: "Iterable[Found | ValueError]") -> "pd.DataFrame":
     return frame
 
 
-def _row(found: Found) -> dict[str, Any]:
-    record: Mapping[str, Any] = found.line.record
+def _row(found: StoredRecord) -> dict[str, Any]:
+    record: Mapping[str, Any] = found.record
     who = record["identity"]
     named = {key: who[key] for key in (*IDENTITY, "overrides")}
     plain = {key: record.get(key) for key in PLAIN} | {key: (record.get("data") or {}).get(key) for key in ROWS}
     evaluates = {"is_evaluation_split": is_evaluation_split(who, record["config"].get("dataset", {}))}
     seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
-    where = {"path": found.line.source, "key": found.key, "compact": found.compact, "against": found.against}
+    where = {"path": found.source, "key": found.key, "compact": found.compact, "against": found.against}
     # no score takes the place of what names the run
     return dict(record["scores"]) | seconds | named | plain | evaluates | where

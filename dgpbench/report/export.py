@@ -1,8 +1,10 @@
-"""Raw runs become compact records, and records of other machines join them; ``homes.py`` says in which files."""
+"""Export raw runs as compact records, and import those of other machines."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,141 +12,142 @@ import pandas as pd
 
 from dgpbench.config import groups
 from dgpbench.errors import UserError
-from dgpbench.experiments.items import Item
+from dgpbench.experiments.items import Item, load
 from dgpbench.report import cells
 from dgpbench.report.collect import frame_of
-from dgpbench.report.homes import homes_of
-from dgpbench.runs import archive, compact, lines, store
-from dgpbench.runs.archive import Found
+from dgpbench.runs import compact_records, store
+from dgpbench.runs.compact_records import Comparison, Pair, StoredRecord, best, newer
 from dgpbench.runs.identity import Identity
-from dgpbench.runs.joining import Joining, join
-from dgpbench.runs.lines import Line, Pair
-from dgpbench.runs.rescoring import rescore
+from dgpbench.runs.rerun import rescore
+from dgpbench.system import files
 
 
 @dataclass(frozen=True)
-class Joined:
-    """What has joined the compact records: how many lines were added, replaced and unchanged, and what was left out."""
+class Result:
+    """Result of an export or import: number of lines added, replaced and unchanged, and what was left out, and why."""
 
     counts: dict[str, int]
     left_out: tuple[str, ...]
 
 
-def export(results_dir: str, items: Sequence[Item] = (), budget: str | None = None) -> Joined:
+def export(results_dir: str, items: Sequence[Item] = (), budget: str | None = None) -> Result:
     """Write the compact records of all runs that have ended, or of those that some items show.
 
-    :raises UserError: where there are none, or one contradicts a line that is there; then nothing is written
+    :raises UserError: if there are none, or one contradicts an existing line; then nothing is written
     """
-    frame = frame_of(_raw(results_dir))
+    frame = frame_of(_ended_runs(results_dir))
     if items:
         frame = frame[frame["key"].isin({key for item in items for key in cells.select(item, frame)["key"]})]
     if budget is not None:
         frame = frame[frame["budget"] == budget]
     if frame.empty:
-        raise UserError(f"{Path(results_dir, 'runs')} holds no run that is asked for; `dgpbench reproduce` makes them")
-    return _join(results_dir, frame, replacing=True)
+        raise UserError(f"{Path(results_dir, 'runs')} holds no run that matches; `dgpbench reproduce` makes them")
+    return _add_runs(results_dir, frame, replacing=True)
 
 
-def import_from(results_dir: str, sources: Sequence[str]) -> Joined:
-    """Take records from folders with runs/ or records/, from files of compact records, and from folders of those.
+def import_from(results_dir: str, sources: Sequence[str]) -> Result:
+    """Import records from folders with runs/ or records/, from files of compact records, and from folders of those.
 
-    :raises UserError: where a source is none of these, or one record contradicts another; then nothing is written
+    :raises UserError: if a source is none of these, or one record contradicts another; then nothing is written
     """
-    runs: dict[str, Found] = {}
+    runs: dict[str, StoredRecord] = {}
+    pairs: dict[Pair, Comparison] = {}
     problems: list[str] = []
-    pairs: dict[Pair, Line] = {}
     for source in sources:
-        for found in _found(Path(source)):
+        for found in _records_in(Path(source)):
             if isinstance(found, ValueError):
                 problems.append(str(found))
-            elif isinstance(found, Found):
-                known = runs.get(found.key, found)
-                runs[found.key] = found if archive.best(known.line, found.line) is found.line else known
+            elif isinstance(found, StoredRecord):
+                runs[found.key] = best(runs.get(found.key), found) or found
             else:
-                pairs[archive.pair_of(found)] = archive.agreeing(pairs.get(archive.pair_of(found)), found)
-    for found in runs.values():  # beside raw runs too
-        archive.best(archive.lookup(results_dir, Identity(**found.line.record["identity"])), found.line)
-    joined = _join(results_dir, frame_of(runs.values()), replacing=False, given=list(pairs.values()))
-    return replace(joined, left_out=(*problems, *joined.left_out))
+                pairs[found.pair] = newer(pairs.get(found.pair), found)
+    for run in runs.values():  # may contradict a raw run too
+        best(store.lookup(results_dir, Identity(**run.record["identity"])), run)
+    result = _add_runs(results_dir, frame_of(runs.values()), replacing=False, known=pairs)
+    return replace(result, left_out=(*problems, *result.left_out))
 
 
-def _raw(results_dir: str | Path) -> Iterator[Found | ValueError]:
-    """The runs that have ended, each with its own files."""
-    for raw in archive.find_raw(results_dir):
-        if isinstance(raw, ValueError):
+def _ended_runs(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
+    for raw in store.find_raw(results_dir):
+        if isinstance(raw, ValueError) or raw.record["status"] != "interrupted":
             yield raw
-        elif raw.record["status"] != "interrupted":
-            yield Found(raw.key, raw, None, {})
 
 
-def _found(source: Path) -> Iterator[Found | Line | ValueError]:
-    """What a source holds: runs, lines of direct comparisons, and what is wrong."""
+def _records_in(source: Path) -> Iterator[StoredRecord | Comparison | ValueError]:
     if (source / "runs").is_dir():
-        yield from _raw(source)
-    folder = source / archive.FOLDER if (source / archive.FOLDER).is_dir() else source
-    named = [source] if source.is_file() and source.suffix == ".jsonl" else archive.files_in(folder)
-    if not named and not (source / "runs").is_dir():
+        yield from _ended_runs(source)
+    folder = source / compact_records.FOLDER
+    folder = folder if folder.is_dir() else source
+    paths = [source] if source.is_file() and source.suffix == ".jsonl" else compact_records.files_in(folder)
+    if not paths and not (source / "runs").is_dir():
         raise UserError(f"{source} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them")
-    for part in map(lines.decode, named):
-        yield from map(ValueError, part.problems)
-        for line in part.runs:
-            yield Found(line.key, line, line.record, {})
-        yield from part.pairs
+    for lines in map(compact_records.decode, paths):
+        yield from map(ValueError, lines.problems)
+        yield from (replace(run, compact=run.record) for run in lines.runs)
+        yield from lines.pairs
 
 
-def _join(results_dir: str, frame: pd.DataFrame, *, replacing: bool, given: Sequence[Line] = ()) -> Joined:
-    """Compact records of all runs of a frame, with their comparisons, into the files that they belong in."""
+def _add_runs(
+    results_dir: str, frame: pd.DataFrame, *, replacing: bool, known: Mapping[Pair, Comparison] | None = None
+) -> Result:
+    """Write the compact records of all runs of a frame, with their comparisons, to the files assigned to them.
+
+    :param known: comparisons that came with the runs
+    """
+    known = known or {}
     left_out: list[str] = list(frame.attrs["problems"])
-    known = frame["budget"].isin(groups.names("budget"))
-    left_out += [f"{row.path} has an unknown budget, {row.budget!r}" for row in frame[~known].itertuples()]
-    frame = frame[known]
-    homes, pair_homes = homes_of(frame)
-    there = archive.load(results_dir).runs
+    has_budget = frame["budget"].isin(groups.names("budget"))
+    left_out += [f"{row.path} has an unknown budget, {row.budget!r}" for row in frame[~has_budget].itertuples()]
+    frame = frame[has_budget]
+    file_of, pair_files = assign_files(frame)
+    lines = compact_records.load(results_dir).runs
     runs = []
     for row in frame.itertuples():
         try:
-            record = row.compact or _portable(row.path, there.get(row.key))
+            record = row.compact or _compact(row.path, lines.get(row.key))
         except (ValueError, OSError) as problem:
             left_out.append(str(problem))
         else:
-            runs.append((Line(record, row.path), homes[row.key]))
-    sources = {line.key: line.source for line, _ in runs}
-    compared = {archive.pair_of(line): line for line in given if set(archive.pair_of(line)) <= set(sources)}
-    pairs = compared | dict(_compared(pair_homes, sources, compared, left_out))
-    both = [(line, pair_homes.get(pair) or homes[pair[0]]) for pair, line in pairs.items()]
-    return Joined(join(results_dir, Joining(tuple(runs), tuple(both)), replacing=replacing), tuple(left_out))
+            runs.append((StoredRecord(record, row.path), file_of[row.key]))
+    sources = {run.key: run.source for run, _ in runs}
+    pairs = {pair: comparison for pair, comparison in known.items() if set(pair) <= set(sources)}
+    pairs |= _comparisons(pair_files, sources, pairs, left_out)
+    both = [(comparison, pair_files.get(pair) or file_of[pair[0]]) for pair, comparison in pairs.items()]
+    return Result(join(results_dir, runs, both, replacing=replacing), tuple(left_out))
 
 
-def _portable(directory: str, there: Line | None) -> dict[str, Any]:
-    """A run's compact record.
+def _compact(directory: str, line: StoredRecord | None) -> dict[str, Any]:
+    """Return a run's compact record.
 
-    :param there: its line, if it has one: files that were exported before are not rescored
-    :raises ValueError: where its files are damaged, or its scores are not those of its points
+    :param line: its current one, if any: files that were exported before are not rescored
+    :raises ValueError: if its files are damaged, or its scores are not those of its points
     """
-    record = compact.of_run(directory)
-    is_new = there is None or there.record["files"] != record["files"]
+    record = compact_records.of_run(directory)
+    is_new = line is None or line.record["files"] != record["files"]
     if is_new and store.POINTS in record["files"] and (problems := rescore(Path(directory), record).problems):
         raise ValueError(problems[0])
     return record
 
 
-def _compared(
-    wanted: Iterable[Pair], sources: Mapping[str, str], known: Mapping[Pair, Line], left_out: list[str]
-) -> Iterator[tuple[Pair, Line]]:
-    """A line for each pair of runs whose rows are here; what cannot be compared is named in ``left_out``."""
-    for pair in wanted:
-        two = [sources.get(key, "") for key in pair]
-        if all(os.path.isfile(os.path.join(source, store.POINTS)) for source in two):
+def _comparisons(
+    pairs: Iterable[Pair], sources: Mapping[str, str], known: Mapping[Pair, Comparison], left_out: list[str]
+) -> dict[Pair, Comparison]:
+    """Compare each pair of runs whose rows are stored here; add what cannot be compared to ``left_out``."""
+    compared = {}
+    for pair in pairs:
+        both = [sources.get(key, "") for key in pair]
+        if all(os.path.isfile(os.path.join(source, store.POINTS)) for source in both):
+            source = " beside ".join(both)
             try:
-                line = Line(_comparison(two), " beside ".join(two))
-            except ValueError as problem:  # their rows are not the same
-                left_out.append(f"{' beside '.join(two)}: {problem}")
-            else:
-                yield pair, archive.agreeing(known.get(pair), line)
+                record = _compare(both)
+            except ValueError as problem:  # their rows differ
+                left_out.append(f"{source}: {problem}")
+                continue
+            compared[pair] = newer(known.get(pair), Comparison(record, source))
+    return compared
 
 
-def _comparison(sources: Sequence[str]) -> dict[str, Any]:
-    """What the rows of two runs give; the keys of ``cells.COMPARISONS`` are the metrics."""
+def _compare(sources: Sequence[str]) -> dict[str, Any]:
     first, second = map(store.read_record, sources)
     rows = [cells.points_of(source) for source in sources]
     return {
@@ -154,3 +157,99 @@ def _comparison(sources: Sequence[str]) -> dict[str, Any]:
         "rows": len(rows[0]),
         **{name: function(*rows) for name, function in cells.COMPARISONS.items()},
     }
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def assign_files(frame: pd.DataFrame) -> tuple[dict[str, str], dict[Pair, str]]:
+    """Return the file of compact records of each run, and of each direct comparison that an item makes.
+
+    A run is in one file, even if several items show it: nothing is counted twice and two copies cannot drift apart.
+    It is the file of the largest item that shows the run (most runs, then the first name), so that a table which is
+    part of another one has no lines of its own; items of papers come before those of this project. Once a run is in a
+    file, it stays. Runs of no item go to ``runs-<budget>.jsonl``. Readers read all files of the folder.
+    """
+    file_of: dict[str, str] = {}
+    pairs: dict[Pair, str] = {}
+    for budget in sorted(set(frame["budget"])):
+        items = [load(name, [f"budget={budget}"]) for name in groups.names("experiment")]
+        for item in sorted(items, key=lambda item: (item.open is not None, -_num_runs(item), item.name)):
+            file, runs = f"{item.name}-{budget}.jsonl", cells.select(item, frame)
+            file_of = dict.fromkeys(runs["key"], file) | file_of
+            for block in item.blocks:
+                for _, _, both in cells.pairs_of(block, runs):
+                    pairs = dict.fromkeys(zip(both["key_a"], both["key_b"], strict=True), file) | pairs
+    return {row.key: f"runs-{row.budget}.jsonl" for row in frame.itertuples()} | file_of, pairs
+
+
+def _num_runs(item: Item) -> int:
+    return sum(prod(map(len, sweep.values.values())) for sweep in item.sweeps)
+
+
+def join(
+    results_dir: str | Path,
+    runs: Iterable[tuple[StoredRecord, str]],
+    pairs: Iterable[tuple[Comparison, str]],
+    *,
+    replacing: bool,
+) -> dict[str, int]:
+    """Add compact records and comparisons, each with the name of its file; count added, replaced and unchanged ones.
+
+    Existing lines stay in their files, and none is removed. Each file is written as a whole or not at all. Repeating
+    the call changes no byte; if a process is killed between two files, the next call does the rest.
+
+    :param replacing: whether a record takes the place of an existing one that agrees with it
+    :raises Contradiction: before anything is written
+    """
+    counts = {"added": 0, "replaced": 0, "unchanged": 0}
+
+    def place(lines: dict[Any, tuple[Mapping[str, Any], str]], key: Any, record: Mapping[str, Any], file: str) -> None:
+        before, file = lines.get(key, (None, file))
+        counts["added" if before is None else "unchanged" if before == record else "replaced"] += 1
+        lines[key] = (record, file)
+
+    with _lock(results_dir):
+        archive = compact_records.load(results_dir)
+        if archive.problems:  # writing the file again would lose the line
+            raise UserError(f"{archive.problems[0].removesuffix('; the first is shown')}; nothing was written")
+        placed = {key: (line.record, _file_name(line)) for key, line in archive.runs.items()}
+        placed_pairs = {pair: (line.record, _file_name(line)) for pair, line in archive.pairs.items()}
+        for run, file in runs:
+            old = archive.runs.get(run.key)
+            chosen = best(run, old) if replacing else best(old, run)
+            place(placed, run.key, (chosen or run).record, file)
+        for comparison, file in pairs:
+            chosen_pair = newer(archive.pairs.get(comparison.pair), comparison)
+            place(placed_pairs, comparison.pair, chosen_pair.record, file)
+        _write(Path(results_dir, compact_records.FOLDER), placed.values(), placed_pairs.values())
+    return counts
+
+
+@contextmanager
+def _lock(results_dir: str | Path) -> Iterator[None]:
+    """Hold the compact records for one process."""
+    path = Path(results_dir, ".locks", "records.lock")
+    with files.refusing_unwritable(path):
+        held = store.shared_lock(path)
+        held.acquire()
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def _file_name(line: StoredRecord | Comparison) -> str:
+    return Path(line.source.rpartition(":")[0]).name
+
+
+def _write(folder: Path, *kinds: Collection[tuple[Mapping[str, Any], str]]) -> None:
+    """Write the files of these runs and comparisons that would change."""
+    for leftover in folder.glob(".partial-*"):  # of a process that was killed
+        leftover.unlink(missing_ok=True)
+    for name in sorted({file for lines in kinds for _, file in lines}):
+        in_file = [[record for record, file in lines if file == name] for lines in kinds]
+        data, path = compact_records.encode(*in_file), folder / name
+        if not path.is_file() or path.read_bytes() != data:
+            with files.replacing(path) as partial:
+                files.write_whole(partial, data)

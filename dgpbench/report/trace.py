@@ -15,7 +15,7 @@ from dgpbench.report import cells, tables
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
-from dgpbench.runs.redo import commit_of
+from dgpbench.runs.rerun import commit_of
 
 ELSEWHERE = "results_dir=again"  # where the record is, the run would be skipped
 

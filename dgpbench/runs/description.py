@@ -1,4 +1,4 @@
-"""What a predictor needs besides its arrays, as typed values and as plain data in a record or a saved model."""
+"""Description of a fitted method and of its data, as typed values and as plain data in a record or a saved model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,8 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from dgpbench.config.settings import build, declared, recorded, typed
+from dgpbench.data import target_transforms
 from dgpbench.data.encoding import ColumnEncoder
 from dgpbench.data.scaling import Standardiser
+from dgpbench.data.table import Table
 from dgpbench.data.table_settings import TableSettings
 from dgpbench.methods.contract import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class
 from dgpbench.methods.settings import ROWS, Sizes
@@ -137,3 +139,26 @@ class Description:
 
 def _without(values: Mapping[str, Any], *facts: str) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in facts}
+
+
+def described_data(table: Table, encoder: ColumnEncoder, scaler: Standardiser) -> dict[str, Any]:
+    """The data that were used: sizes, digests, files and what was dropped."""
+    own = {"columns": encoder.describe(), "left_out": table.num_left_out}
+    if scaler.warp is not None:
+        own["target"] = {"column": table.target_name, **target_transforms.to_json(scaler.warp)}
+    return (own if table.verified == "own" else {}) | {
+        "name": table.name,
+        "n": table.num_rows,
+        "d": len(encoder.feature_names),
+        "features": list(encoder.feature_names),
+        "dropped": list(scaler.dropped),
+        "scale_y": scaler.scale_y,
+        "digest_xy": table.digest_xy,
+        "digest_xy_ordered": table.digest_xy_ordered,
+        "verified": table.verified,
+        # No paths: they are this machine's, and the hashes say which file it was.
+        "files": [
+            {"origin": file.origin, "sha256": file.sha256, "pinned_sha256": file.pinned_sha256}
+            for file in table.sources
+        ],
+    }

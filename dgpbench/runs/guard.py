@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from functools import partial
 
 from dgpbench.errors import Diverged, TimedOut, UserError
-from dgpbench.runs import record, summary, timeout_process
-from dgpbench.runs.outcomes import Outcome
+from dgpbench.runs import outcomes, summary, timeout_process
+from dgpbench.runs.outcomes import Ending, Outcome, Result
 from dgpbench.runs.problem import Problem
-from dgpbench.runs.record import Ending, Result
 from dgpbench.runs.resolve import Run
 from dgpbench.system import watchdog
 from dgpbench.system.progress import Forecast
@@ -31,8 +30,8 @@ def guarded(run: Run, problem: Problem, forecast: Forecast, carry_out: Callable[
         forecast=forecast,
     )
     started = datetime.now(UTC)
-    write = partial(record.write, run, problem, log, started)
-    hung = partial(record.compose, run, problem, log, started, None, Ending("timeout", watchdog.HUNG))
+    write = partial(outcomes.write, run, problem, log, started)
+    hung = partial(outcomes.compose, run, problem, log, started, None, Ending("timeout", watchdog.HUNG))
     limit = run.limits.seconds
     try:
         with (

@@ -1,33 +1,132 @@
-"""How runs ended: collected in a file, so that every launcher, in this process or another, adds to one list."""
+"""Outcomes of runs: the record of how a run ended, and the exit code of several runs."""
 
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
-_VARIABLE = "DGPBENCH_OUTCOMES"  # launchers hand the environment down to their workers
+from dgpbench.plugins.method import packages_of
+from dgpbench.runs import store
+from dgpbench.runs.description import described_data
+from dgpbench.runs.problem import Problem
+from dgpbench.runs.resolve import Run
+from dgpbench.system import provenance
+from dgpbench.training.log import TrainingLog
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+_VARIABLE = "DGPBENCH_OUTCOMES"  # environment variable, which launchers pass to their workers
 EXIT_CODES = {
-    "done": 0,
-    "skipped": 0,
-    "failed": 1,
-    "diverged": 1,
-    "timeout": 1,
-    "blocked": 1,
+    **dict.fromkeys(("done", "skipped"), 0),
+    **dict.fromkeys(("failed", "diverged", "timeout", "blocked"), 1),
     "refused": 2,
     "interrupted": 130,
 }
 
 
+# Records --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """Result of a run that finished.
+
+    :param diagnostics: what the method reports about its fit
+    :param points: one row for each test row
+    :param model: ``Description.to_json``: with the parameters, it is enough to predict new rows
+    :param start: with a warm start, name of that run and sha256 of its parameters
+    """
+
+    diagnostics: dict[str, Any]
+    scores: dict[str, float]
+    points: "pd.DataFrame"
+    posterior: "dict[str, np.ndarray]"
+    parameters: "dict[str, np.ndarray]"
+    model: dict[str, Any] | None = None
+    start: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended.
+
+    :param status: one of ``record.STATUSES``
+    :param reason: one sentence, for every status but done
+    """
+
+    status: str
+    reason: str | None = None
+    traceback: str | None = None
+
+
+def write(
+    run: Run, problem: Problem, log: TrainingLog, started: datetime, result: Result | None, ending: Ending
+) -> dict[str, Any]:
+    """Write the files of a run, and return its record."""
+    import pandas as pd
+
+    record = compose(run, problem, log, started, result, ending)
+    trace = pd.DataFrame(log.trace) if log.trace else None
+    if trace is not None and log.test is None:
+        trace = trace.drop(columns=["test_tll", "test_rmse"])
+    arrays = () if result is None else (result.posterior, result.parameters)
+    store.write_run(run.directory, record, None if result is None else result.points, trace, *arrays)
+    if ending.status not in ("interrupted", "timeout"):  # these two can be resumed
+        log.checkpoints.clear()
+    return record
+
+
+def compose(
+    run: Run, problem: Problem, log: TrainingLog, started: datetime, result: Result | None, ending: Ending
+) -> dict[str, Any]:
+    """Return the record of a run, with what is known so far if it did not finish."""
+    start = {} if result is None or result.start is None else {"start": result.start}
+    return {
+        **asdict(ending),
+        "identity": asdict(run.identity),
+        "objective": run.card.objective,
+        "scores": {} if result is None else result.scores,
+        "seconds": log.seconds() | {"total": time.perf_counter() - log.started + log.earlier_seconds},
+        "iterations": log.trace[-1].iteration if log.trace else 0,
+        "notes": [{} if result is None else result.diagnostics, *log.retries],
+        "config": run.config,
+        "config_hash": run.config_hash,
+        **start,
+        "model": None if result is None else result.model,
+        "data": described_problem(problem),
+        "git": provenance.git_state(),
+        "versions": provenance.versions(packages_of(run.method.name)),
+        "host": provenance.host(run.limits.num_threads),
+        "started": started.isoformat(timespec="seconds"),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def described_problem(problem: Problem) -> dict[str, Any]:
+    """Describe the data of one split, with its sizes and the number of test rows that are also training rows."""
+    sizes = {"n_train": len(problem.split.train), "n_test": len(problem.split.test)}
+    repeated = {"n_repeated": problem.num_repeated} if problem.num_repeated else {}
+    return described_data(problem.table, problem.encoder, problem.scaler) | sizes | repeated
+
+
+# Several runs ---------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """How one run ended.
+    """Outcome of one run.
 
     :param status: a key of ``EXIT_CODES``
-    :param directory: where its record is, if it has one
+    :param directory: of its record, if it has one
     :param message: one sentence for the user
     """
 
@@ -38,7 +137,7 @@ class Outcome:
 
 @contextmanager
 def collecting() -> Iterator[Path]:
-    """A file that ``add`` writes to, here and in this process's children, for as long as the block lasts."""
+    """Create a file to which ``add`` writes in this process and its children, so that every launcher shares it."""
     before = os.environ.get(_VARIABLE)
     with TemporaryDirectory(prefix="dgpbench-") as folder:
         path = Path(folder) / "outcomes.jsonl"
@@ -52,25 +151,25 @@ def collecting() -> Iterator[Path]:
 
 
 def add(outcome: Outcome) -> None:
-    """Append an outcome; one short write, which the operating system keeps whole."""
+    """Append an outcome, as one short write, which is atomic."""
     if _VARIABLE in os.environ:
         with open(os.environ[_VARIABLE], "a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(outcome)) + "\n")
 
 
 def read(path: Path) -> list[Outcome]:
-    """All outcomes so far."""
+    """Read the outcomes collected so far."""
     if not path.exists():
         return []
     return [Outcome(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def exit_code(outcomes: list[Outcome]) -> int:
-    """0 when all are done or skipped; else 130 before 2 before 1: the least usual end that occurred."""
+    """Return the largest exit code: 0 if all runs are done or skipped."""
     return max((EXIT_CODES[outcome.status] for outcome in outcomes), default=0)
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """'3 done, 1 skipped'."""
+    """Return '3 done, 1 skipped'."""
     counts = Counter(outcome.status for outcome in outcomes)
     return ", ".join(f"{counts[status]:,} {status}" for status in EXIT_CODES if counts[status])

@@ -15,16 +15,14 @@ from dgpbench.data.table import Table
 from dgpbench.data.user_table import reading_of
 from dgpbench.errors import UserError
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds
-from dgpbench.plugins.method import differing
 from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.runs import archive, fitting, on_the_way, start, store, summary
+from dgpbench.runs import fitting, on_the_way, start, store, summary
 from dgpbench.runs.description import Description
 from dgpbench.runs.effects import partial_dependence
 from dgpbench.runs.guard import checkpoints_of, guarded
-from dgpbench.runs.outcomes import Outcome
+from dgpbench.runs.outcomes import Outcome, Result
 from dgpbench.runs.predictive_grid import predictive_grid, rows_of_one_feature
 from dgpbench.runs.problem import Problem, prepare
-from dgpbench.runs.record import Result
 from dgpbench.runs.resolve import Run
 from dgpbench.seeds import seed_for
 from dgpbench.system import tf_session
@@ -40,12 +38,12 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
     :param say: told what the run will take, before it starts and once more by its first iterations
     """
     try:
-        if (skipped := skipped_outcome(run)) is not None:  # which needs no data
+        if (skipped := _skip(run)) is not None:  # needs no data
             return skipped
         table = registry.load(run.dataset)
         run = run.filed_under(table.name)
         with store.lock(run.directory, say=say):
-            if (skipped := skipped_outcome(run)) is not None:
+            if (skipped := _skip(run)) is not None:
                 return skipped
             if (damage := store.damage(run.directory)) is not None:
                 again = "the run starts again, and its record replaces this one"
@@ -145,23 +143,25 @@ def axes_of(run: Run, table: Table) -> dict[str, object]:
     }
 
 
-def skipped_outcome(run: Run) -> Outcome | None:
-    """The outcome of a run that is done, here or as a compact record; None for one that is to be carried out.
+def _skip(run: Run) -> Outcome | None:
+    """Skip a run that is done, and remove checkpoints that a kill just after the record was written left behind."""
+    skipped = skipped_outcome(run)
+    if skipped is not None and (record := store.read_if_present(run.directory)) and record["status"] == "done":
+        checkpoints_of(run).clear()
+    return skipped
 
-    :raises UserError: where the record at this identity was made with other settings, or two contradict each other
+
+def skipped_outcome(run: Run) -> Outcome | None:
+    """Return the outcome of a run that is done, here or as a compact record; None if it has to be run.
+
+    :raises UserError: if its place holds a record of other settings, or two records contradict each other
     """
-    line = archive.lookup(run.limits.results_dir, run.identity)
-    if line is None or not line.is_done:
+    state = store.state_of(run.limits.results_dir, run.identity, run.config_hash)
+    if state.name == store.CONFLICT:
+        raise UserError(state.why)
+    if state.name != store.DONE or state.stored is None:
         return None
-    if line.record["config_hash"] != run.config_hash:
-        raise UserError(
-            f"{line.source} holds a record made with {differing(line.record['config'])}, so it is neither re-used nor "
-            "overwritten; "
-            "move it away, or choose another results_dir="
-        )
-    here = line.source == str(run.directory)
-    if here:
-        checkpoints_of(run).clear()  # left by a kill just after the record was written
-    where = f"{run.directory} is done already" if here else f"skipped: its record is in {line.source}"
-    text = "\n".join([f"{where}, so nothing was run", *summary.score_lines(line.record["scores"])])
+    source = state.stored.source
+    where = f"{source} is done already" if source == str(run.directory) else f"skipped: its record is in {source}"
+    text = "\n".join([f"{where}, so nothing was run", *summary.score_lines(state.stored.record["scores"])])
     return Outcome("skipped", str(run.directory), text)

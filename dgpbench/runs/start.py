@@ -9,6 +9,7 @@ from zipfile import BadZipFile
 from dgpbench.errors import UserError
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
+from dgpbench.runs.record import file_problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +50,7 @@ def parameters(given: str, results_dir: str) -> "tuple[dict[str, np.ndarray], st
     directory, record = _finished(given, results_dir)
     stored = record["files"].get(store.PARAMETERS)
     path = directory / store.PARAMETERS
-    problem = f"{path} is not mentioned in its record" if stored is None else store.problem_of(path, stored)
+    problem = f"{path} is not mentioned in its record" if stored is None else file_problem(path, stored)
     if stored is None or problem is not None:
         raise UserError(f"init_from={given} has damaged parameters: {problem}; run it again first")
     try:
@@ -58,7 +59,7 @@ def parameters(given: str, results_dir: str) -> "tuple[dict[str, np.ndarray], st
         raise UserError(f"init_from={given} has no readable parameters ({problem}); rerun it first") from None
 
 
-def _finished(given: str, results_dir: str) -> tuple[Path, store.Record]:
+def _finished(given: str, results_dir: str) -> tuple[Path, dict[str, Any]]:
     """A run that lies below ``results_dir`` or where its path says."""
     below = Path(results_dir, given)
     directory = below if below.is_dir() else Path(given)

@@ -1,9 +1,11 @@
-"""Records of runs: the identity that names a run's directory, and files that are whole or not there at all.
+"""Stored runs: write, find, verify and lock them.
 
     results/runs/<task>/<dataset>/<method>-L<layers>/<protocol>-<budget>/split<k>-seed<s>[+key=value,...]/
         record.json  points.parquet  trace.parquet  posterior.npz  parameters.npz
+    results/records/<item>-<budget>.jsonl       compact records, which are committed
 
 ``record.json`` is put in place last and holds size and sha256 of the others: where it exists, the run is complete.
+Raw records take precedence over compact ones. Contradictory records are reported with both sources.
 """
 
 import hashlib
@@ -15,14 +17,17 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Any
 
 from dgpbench.config.canonical import digest, plain
 from dgpbench.errors import UserError
-from dgpbench.runs import fields
-from dgpbench.runs.fields import FILES
+from dgpbench.runs import compact_records
+from dgpbench.runs import record as records
+from dgpbench.runs.compact_records import Contradiction, StoredRecord, best
 from dgpbench.runs.identity import Identity
+from dgpbench.runs.record import FAILED, FILES, PARAMETERS, POINTS, POSTERIOR, RECORD, SCHEMA, TRACE, read_record
 from dgpbench.system.files import refusing_unwritable, write_whole
 
 if TYPE_CHECKING:
@@ -30,42 +35,268 @@ if TYPE_CHECKING:
     import pandas as pd
     from filelock import BaseFileLock
 
-SCHEMA = 2
-RECORD, POINTS, TRACE, POSTERIOR = "record.json", "points.parquet", "trace.parquet", "posterior.npz"
-PARAMETERS = "parameters.npz"  # of the finished model, to start another run from, or to predict new rows
-LARGEST_RECORD = 2**26  # bytes; one with a long list of columns has less than a megabyte
-FAILED = ("failed", "diverged", "timeout")  # an interrupted run is still to do
+MISSING, DONE, BROKEN, CONFLICT = "missing", "done", "failed", "conflict"
 
 
-class Record(TypedDict):
-    """Everything about a run but its arrays. Times are ISO 8601 in UTC; seconds and scores are finite numbers.
+@dataclass(frozen=True)
+class State:
+    """Whether a run has to be run.
 
-    ``schema`` and ``files`` are filled in by ``write_run``. Numbers that are not finite are refused, but for ``config``
-    and ``identity``, where they become the strings nan, inf and -inf, and ``notes``, where they become null.
+    :param name: MISSING, DONE, BROKEN, or CONFLICT if its place holds a record of other settings or of other code
+    :param stored: its record, unless the run is missing
+    :param why: of a conflict, one sentence
     """
 
-    schema: int
-    status: str  # one of fields.STATUSES
-    reason: str | None  # one sentence, for every status but done
-    traceback: str | None
-    identity: dict[str, Any]  # the fields of runs.identity.Identity, overrides in full
-    objective: NotRequired[str]  # the name of what trace.parquet has under ``elbo``; records of schema 1 lack it
-    scores: dict[str, float]  # metric -> score, original units
-    seconds: dict[str, float]  # tracing, training, prediction, total; with the training before a run was resumed
-    iterations: int | None
-    config: dict[str, Any]  # resolved
-    config_hash: str
-    start: NotRequired[dict[str, str]]  # with init_from: name and sha256 of the parameters
-    model: NotRequired[dict[str, Any] | None]  # runs.description; earlier records, and runs that failed, lack it
-    data: dict[str, Any]  # name, n, d, n_train, n_test, digest_xy, digest_xy_ordered, files, verified, dropped
-    git: dict[str, Any] | None  # commit, dirty
-    versions: dict[str, str | None]
-    host: dict[str, Any]
-    started: str
-    finished: str
-    notes: list[Any]  # what the method has to say about its fit
-    files: dict[str, dict[str, Any]]  # name -> bytes, sha256
-    digest: NotRequired[str]  # fields.digest_of the rest; earlier records lack it
+    name: str
+    stored: StoredRecord | None = None
+    why: str = ""
+
+
+def state_of(results_dir: str | Path, identity: Identity, config_hash: str) -> State:
+    """Return the state of a run by its raw and its compact record; nothing is changed."""
+    try:
+        stored = lookup(results_dir, identity)
+    except Contradiction as problem:
+        return State(CONFLICT, why=str(problem))
+    if stored is None:
+        return State(MISSING)
+    is_same = stored.record["config_hash"] == config_hash
+    if stored.is_done and not is_same:
+        from dgpbench.plugins.method import differing
+
+        return State(
+            CONFLICT,
+            stored,
+            f"{stored.source} holds a record made with {differing(stored.record['config'])}, so it is neither re-used "
+            "nor overwritten; move it away, or choose another results_dir=",
+        )
+    if stored.is_done:
+        return State(DONE, stored)
+    return State(BROKEN, stored) if stored.record["status"] in FAILED and is_same else State(MISSING)
+
+
+# Finding --------------------------------------------------------------------------------------------------------------
+
+
+def lookup(results_dir: str | Path, identity: Identity) -> StoredRecord | None:
+    """Return the record of a run, raw or compact; None if there is none that can be read.
+
+    :raises Contradiction: if both exist and contradict each other
+    """
+    directory = identity.directory(results_dir)
+    raw = read_if_present(directory)
+    compact = compact_records.load(results_dir).runs.get(identity.key)
+    return best(None if raw is None else StoredRecord(raw, str(directory)), compact)
+
+
+def find(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
+    """Yield the record of every run, raw ones first, and a ValueError for each problem with a record."""
+    archive = compact_records.load(results_dir)
+    yield from map(ValueError, archive.problems)
+    seen = set()
+    for raw in find_raw(results_dir):
+        if isinstance(raw, ValueError):
+            yield raw
+            continue
+        seen.add(raw.key)
+        compact = archive.runs.get(raw.key)
+        try:
+            chosen = best(raw, compact) or raw
+        except Contradiction as problem:
+            chosen = raw
+            yield ValueError(f"{problem}; the first is shown")
+        line = None if compact is None else compact.record
+        yield replace(chosen, compact=line, against=archive.against.get(raw.key, {}))
+    yield from (found for found in _compact_runs(archive) if found.key not in seen)
+
+
+def find_compact(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
+    """Yield what ``find`` yields in a fresh clone, which has no raw records."""
+    archive = compact_records.load(results_dir)
+    yield from map(ValueError, archive.problems)
+    yield from _compact_runs(archive)
+
+
+def _compact_runs(archive: compact_records.Archive) -> Iterator[StoredRecord]:
+    for key, line in archive.runs.items():
+        yield replace(line, compact=line.record, against=archive.against.get(key, {}))
+
+
+def find_raw(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
+    """Yield every raw record, or the problem with it; a directory that was copied or renamed is a problem."""
+    for path, record in find_records(results_dir):
+        if isinstance(record, ValueError):
+            yield record
+            continue
+        raw = StoredRecord(record, str(path.parent))
+        if raw.key == "/".join(path.parts[-6:-1]):
+            yield raw
+        else:
+            yield ValueError(f"{path.parent} holds the record of another run, which no score counts; move it away")
+
+
+def find_records(results_dir: str | os.PathLike) -> Iterator[tuple[Path, dict[str, Any] | ValueError]]:
+    """Yield every file below ``results_dir``/runs with its record, or the problem with it, in order of path.
+
+    :raises UserError: if ``results_dir`` is a file
+    """
+    compact_records.refuse_file(Path(results_dir))
+    for path in _record_files(os.path.join(results_dir, "runs")):
+        try:
+            yield Path(path), read_record(path)
+        except (ValueError, OSError) as problem:
+            yield Path(path), problem if isinstance(problem, ValueError) else ValueError(f"{path}: {problem}")
+
+
+def _record_files(folder: str, above: tuple[os.stat_result, ...] = ()) -> Iterator[str]:
+    """Walk through folders.
+
+    :param above: the folders that lead here; a link back to one of them is not followed
+    """
+    try:
+        here = os.stat(folder)
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError:
+        yield os.path.join(folder, RECORD)  # reading it reports the reason
+        return
+    if any(os.path.samestat(here, each) for each in above):
+        return
+    if any(entry.name == RECORD for entry in found):  # a run holds no other run; its checkpoints need not be searched
+        yield os.path.join(folder, RECORD)
+        return
+    for entry in found:
+        if not entry.name.startswith("."):
+            yield from _record_files(entry.path, (*above, here))
+
+
+def named(text: str) -> StoredRecord | None:
+    """Return the record that a run's directory, its record.json or FILE:LINE names; None if there is none.
+
+    If the directory of a run does not exist, its compact record is returned.
+
+    :raises UserError: if the record is damaged, or the line is not a run
+    """
+    file, _, number = text.rpartition(":")
+    if number.isdecimal() and Path(file).is_file():
+        return _in_line(Path(file), f"{Path(file)}:{int(number)}")
+    folder = Path(text).parent if Path(text).name == RECORD else Path(text)
+    if (folder / RECORD).is_file():
+        try:
+            return StoredRecord(read_record(folder), str(folder))
+        except ValueError as problem:
+            raise UserError(f"{problem}; run it again to replace it") from None
+    parts = folder.absolute().parts
+    if len(parts) < 7 or parts[-6] != "runs":
+        return None
+    return compact_records.load(Path(*parts[:-6])).runs.get("/".join(parts[-5:]))
+
+
+def _in_line(file: Path, source: str) -> StoredRecord:
+    """
+    :raises UserError: if the line is damaged, or not a run
+    """
+    lines = compact_records.decode(file)
+    for line in lines.runs:
+        if line.source == source:
+            return line
+    for problem in lines.problems:
+        if problem.startswith(f"{source} "):
+            raise UserError(problem)
+    runs = f'the lines with "kind":"run" are, such as {lines.runs[0].source}' if lines.runs else "the file holds none"
+    raise UserError(f"{source} is not a run; {runs}")
+
+
+def why_no_results(results_dir: str | Path) -> str | None:
+    """Say why a folder cannot hold results; None if it can.
+
+    :raises UserError: for a file
+    """
+    compact_records.refuse_file(results_dir)
+    folder = Path(results_dir)
+    if not folder.is_dir():
+        return (
+            f"{folder} does not exist; set results_dir= to the folder that contains runs/ or records/, or fill it with "
+            "`dgpbench results import FOLDER`"
+        )
+    if (folder / "runs").is_dir() or (folder / compact_records.FOLDER).is_dir():
+        return None
+    name = folder.resolve().name
+    if name in ("runs", compact_records.FOLDER):
+        return f"{folder} is the folder {name}/ of results; results_dir= names the folder that holds it"
+    if next(folder.glob("*/*/*-L*/*/split*"), None) is not None:
+        return f"{folder} holds runs itself; results_dir= names a folder that holds them below runs/"
+    return None
+
+
+# Reading a run's files ------------------------------------------------------------------------------------------------
+
+
+def read_if_present(directory: str | os.PathLike) -> dict[str, Any] | None:
+    """Read the record of a run; None if there is none that can be read, so that the run is missing."""
+    try:
+        return read_record(Path(directory, RECORD))
+    except (OSError, ValueError):
+        return None
+
+
+def damage(directory: str | os.PathLike) -> str | None:
+    """Return what is wrong with a record that cannot be read; None if it is whole, or there is none."""
+    try:
+        read_record(Path(directory, RECORD))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as problem:
+        return str(problem)
+    return None
+
+
+def read_posterior(directory: str | os.PathLike, prefixes: tuple[str, ...] = ("",)) -> "dict[str, np.ndarray]":
+    """Read the posterior's arrays with such names; pickled objects are refused."""
+    return _read_arrays(Path(directory, POSTERIOR), prefixes)
+
+
+def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
+    """Read the finished model's parameters by path; pickled objects are refused."""
+    return _read_arrays(Path(directory, PARAMETERS))
+
+
+def _read_arrays(path: Path, prefixes: tuple[str, ...] = ("",)) -> "dict[str, np.ndarray]":
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files if name.startswith(prefixes)}
+
+
+def verify_run(directory: str | os.PathLike) -> list[str]:
+    """Return what is wrong with a run's files, a sentence for each problem."""
+    directory = Path(directory)
+    path = directory / RECORD
+    try:
+        record = read_record(path)
+    except FileNotFoundError:
+        return [f"{directory} has no {RECORD}"]
+    except (ValueError, OSError) as error:
+        return [str(error)]
+    return list(_problems_of_files(directory, record))
+
+
+def _problems_of_files(directory: Path, record: Mapping[str, Any]) -> Iterator[str]:
+    path = directory / RECORD
+    if path.read_bytes() != _spelt(records.read_content(path)):
+        yield f"{path} is not spelt as dgpbench writes it"
+    if (problem := records.inconsistency(record)) is not None:
+        yield f"{path} contradicts itself: {problem}"
+    for name, stored in sorted(record["files"].items()):
+        if (problem := records.file_problem(directory / name, stored)) is not None:
+            yield problem
+    for name in FILES:
+        if name not in record["files"] and (directory / name).exists():
+            yield f"{directory / name} is not mentioned in its record"
+    if Identity(**record["identity"]).directory("").parts[1:] != directory.absolute().parts[-5:]:
+        yield f"{directory} holds the record of another run"
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -82,12 +313,16 @@ def write_run(
     """Write a run's files so that its record, whenever it exists, belongs to exactly the files beside it.
 
     All are first written to a folder beside them; then an older record is removed, the others moved, the record last.
+    ``schema``, ``files`` and ``digest`` of the record are filled in. Numbers must be finite, but in ``config`` and
+    ``identity``, where they become the strings nan, inf and -inf, and in ``notes``, where they become null.
 
-    :raises UserError: when the disk is full or read-only; the older record, if any, is untouched
-    :raises ValueError: when the record holds a number that is not finite
+    :raises UserError: if the disk is full or read-only; an older record is untouched
+    :raises ValueError: if the record could not be read again, or arrays would be pickled
     """
     directory = Path(directory)
-    contents = _contents({POINTS: points, TRACE: trace}, {POSTERIOR: posterior, PARAMETERS: parameters})
+    frames, archives = {POINTS: points, TRACE: trace}, {POSTERIOR: posterior, PARAMETERS: parameters}
+    contents = {name: frame.to_parquet(None, index=False) for name, frame in frames.items() if frame is not None}
+    contents |= {name: npz(arrays) for name, arrays in archives.items() if arrays is not None}
     files = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
     contents[RECORD] = _encode({**record, "schema": SCHEMA, "files": files})
     with refusing_unwritable(directory):
@@ -101,16 +336,25 @@ def write_run(
     return directory / RECORD
 
 
-def _contents(frames, archives) -> dict[str, bytes]:
-    """The bytes of each file that there is, in memory: what is hashed is then what is written."""
-    contents = {name: frame.to_parquet(None, index=False) for name, frame in frames.items() if frame is not None}
-    return contents | {name: npz(arrays) for name, arrays in archives.items() if arrays is not None}
+def _publish(staged: Path, directory: Path, names: Mapping[str, bytes]) -> None:
+    """Move files to their places, the record last, and make the moves survive a loss of power."""
+    (directory / RECORD).unlink(missing_ok=True)
+    for name in (*FILES, RECORD):
+        if name in names:
+            os.replace(staged / name, directory / name)
+        else:
+            (directory / name).unlink(missing_ok=True)
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
-    """The bytes of an archive of arrays; nothing is pickled.
+    """Return the bytes of an archive of arrays.
 
-    :raises ValueError: for an array of objects
+    :raises ValueError: for an array of objects, which would be pickled
     """
     import numpy as np
 
@@ -122,199 +366,24 @@ def npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
     return buffer.getvalue()
 
 
-def _publish(staged: Path, directory: Path, names: Mapping[str, bytes]) -> None:
-    (directory / RECORD).unlink(missing_ok=True)
-    for name in (*FILES, RECORD):  # the record last
-        if name in names:
-            os.replace(staged / name, directory / name)
-        else:
-            (directory / name).unlink(missing_ok=True)
-    _sync(directory)
-
-
-def _sync(directory: Path) -> None:
-    """Make the moves themselves last through a loss of power."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _encode(record: Mapping[str, Any]) -> bytes:
+    def refuse(key: str) -> Callable[[float], Any]:
+        def raise_error(number: float) -> None:
+            raise ValueError(f"the record's {key} holds {number}; numbers in a record are finite")
+
+        return raise_error
+
     lenient: dict[str, Callable[[float], Any]] = {"config": str, "identity": str, "notes": lambda number: None}
-    values = {key: plain(value, lenient.get(key, _refuse(key))) for key, value in record.items()}
+    values = {key: plain(value, lenient.get(key, refuse(key))) for key, value in record.items()}
     for key in ("reason", "traceback"):  # messages name files whose names need not be text
         values[key] = values[key] and values[key].encode("utf-8", "backslashreplace").decode()
-    if (problem := fields.problem_of_raw(values)) is not None:
+    if (problem := records.problem_of(values, records.RAW)) is not None:
         raise ValueError(f"the record could not be read again: {problem}")
-    return _spelt({**values, "digest": fields.digest_of(values)})
+    return _spelt({**values, "digest": records.digest_of(values)})
 
 
 def _spelt(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
-
-
-def _refuse(key: str):
-    def refuse(number: float) -> None:
-        raise ValueError(f"the record's {key} holds {number}; numbers in a record are finite")
-
-    return refuse
-
-
-# Reading --------------------------------------------------------------------------------------------------------------
-
-
-def read_record(path: str | os.PathLike) -> Record:
-    """The record in a file, or in a run's directory.
-
-    :raises ValueError: when the file is truncated, damaged, changed or something else's, or of a later dgpbench
-    """
-    path = Path(path)
-    path = path / RECORD if path.is_dir() else path
-    record = _content(path)
-    if (problem := fields.problem_of_raw(record)) is not None:
-        raise ValueError(f"{path} is not as dgpbench writes it: {problem}")
-    if record.pop("digest", None) not in (None, (now := fields.digest_of(record))):
-        raise ValueError(f"{path} was changed after it was written: its digest is not that of its content, {now}")
-    return cast(Record, record)
-
-
-def _content(path: Path) -> dict[str, Any]:
-    """What a file has in it, if that is a record of this dgpbench or an earlier one."""
-    facts = path.stat()  # once: another process may replace the record at any time
-    if not stat.S_ISREG(facts.st_mode):
-        raise ValueError(f"{path} is not a file")
-    if facts.st_size > LARGEST_RECORD:
-        raise ValueError(f"{path} is not a record of dgpbench: it is {facts.st_size:,} bytes long")
-    try:
-        record = fields.parse(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise ValueError(f"{path} is truncated or damaged: {problem}") from None
-    if not isinstance(record, dict) or type(record.get("schema")) is not int:
-        raise ValueError(f"{path} is not a record of dgpbench")
-    if record["schema"] > SCHEMA:
-        raise ValueError(f"{path} has schema {record['schema']}, of a later dgpbench; this one reads up to {SCHEMA}")
-    return record
-
-
-def read_if_present(directory: str | os.PathLike) -> Record | None:
-    """The record of a run, or None where there is none that can be read: the run is still to do."""
-    try:
-        return read_record(Path(directory, RECORD))
-    except (OSError, ValueError):
-        return None
-
-
-def damage(directory: str | os.PathLike) -> str | None:
-    """What is wrong with a record that cannot be read; None where there is none, or a whole one."""
-    try:
-        read_record(Path(directory, RECORD))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as problem:
-        return str(problem)
-    return None
-
-
-def refuse_file(results_dir: str | os.PathLike) -> None:
-    """
-    :raises UserError: where a results folder is a file; one that is not there has no records yet
-    """
-    if os.path.exists(results_dir) and not os.path.isdir(results_dir):
-        raise UserError(f"{results_dir} is a file; results_dir= names a folder, the one that holds runs/ and records/")
-
-
-def find_records(results_dir: str | os.PathLike) -> Iterator[tuple[Path, Record | ValueError]]:
-    """Every record below ``results_dir``, in order of path, or in its place the problem with it.
-
-    :raises UserError: where ``results_dir`` is a file
-    """
-    refuse_file(results_dir)
-    for path in _record_files(os.path.join(results_dir, "runs")):
-        try:
-            yield Path(path), read_record(path)
-        except (ValueError, OSError) as problem:
-            yield Path(path), problem if isinstance(problem, ValueError) else ValueError(f"{path}: {problem}")
-
-
-def _record_files(folder: str, above: tuple[os.stat_result, ...] = ()) -> Iterator[str]:
-    """
-    :param above: the folders that lead here; a link back to one of them is not followed
-    """
-    try:
-        here = os.stat(folder)
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError:
-        yield os.path.join(folder, RECORD)  # whoever reads it names the reason
-        return
-    if any(os.path.samestat(here, each) for each in above):
-        return
-    if any(entry.name == RECORD for entry in found):  # a run holds no other run; its checkpoints need not be searched
-        yield os.path.join(folder, RECORD)
-        return
-    for entry in found:
-        if not entry.name.startswith("."):
-            yield from _record_files(entry.path, (*above, here))
-
-
-def verify_run(directory: str | os.PathLike) -> list[str]:
-    """What is wrong with a run's files, one sentence each; an empty list when they are whole."""
-    directory = Path(directory)
-    path = directory / RECORD
-    try:
-        record = read_record(path)
-    except FileNotFoundError:
-        return [f"{directory} has no {RECORD}"]
-    except (ValueError, OSError) as problem:
-        return [str(problem)]
-    return list(_problems(directory, record))
-
-
-def _problems(directory: Path, record: Record) -> Iterator[str]:
-    path = directory / RECORD
-    if path.read_bytes() != _spelt(_content(path)):
-        yield f"{path} is not spelt as dgpbench writes it"
-    if (problem := fields.inconsistency(record)) is not None:
-        yield f"{path} contradicts itself: {problem}"
-    for name, stored in sorted(record["files"].items()):
-        if (problem := problem_of(directory / name, stored)) is not None:
-            yield problem
-    for name in FILES:
-        if name not in record["files"] and (directory / name).exists():
-            yield f"{directory / name} is not mentioned in its record"
-    if Identity(**record["identity"]).directory("").parts[1:] != directory.absolute().parts[-5:]:
-        yield f"{directory} holds the record of another run"
-
-
-def problem_of(path: Path, stored: Mapping[str, Any]) -> str | None:
-    """What is wrong with a file, whose size and sha256 were stored; None where it is whole."""
-    if not path.is_file():  # a pipe or a device would be read without end
-        return f"{path} is {'not a file' if path.exists() else 'missing'}"
-    if path.stat().st_size != stored["bytes"]:
-        return f"{path} is {path.stat().st_size} bytes long instead of {stored['bytes']}"
-    if hashlib.sha256(path.read_bytes()).hexdigest() != stored["sha256"]:
-        return f"{path} has other contents than its record says"
-    return None
-
-
-def read_posterior(directory: str | os.PathLike, beginning: tuple[str, ...] = ("",)) -> "dict[str, np.ndarray]":
-    """The posterior's arrays by name, those whose name has such a beginning; pickled objects are refused."""
-    import numpy as np
-
-    with np.load(Path(directory, POSTERIOR), allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files if name.startswith(beginning)}
-
-
-def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
-    """The finished model's parameters by path; pickled objects are refused."""
-    import numpy as np
-
-    with np.load(Path(directory, PARAMETERS), allow_pickle=False) as arrays:
-        return dict(arrays)
 
 
 # Locks ----------------------------------------------------------------------------------------------------------------
@@ -324,14 +393,14 @@ def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
 def lock(
     directory: str | os.PathLike, timeout: float = -1, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[None]:
-    """Hold a run for one process: another that asks for it waits, and then finds what the first has written.
+    """Hold a run for one process: another process waits, and then finds what the first has written.
 
     The lock is freed when its process ends, however it ends.
 
-    :param directory: as ``Identity.directory`` gave it
-    :param timeout: seconds to wait, for ever if negative
-    :param say: told where another process holds the run
-    :raises filelock.Timeout: when another process holds the run for longer than ``timeout``
+    :param directory: as ``Identity.directory`` returns it
+    :param timeout: seconds to wait, unlimited if negative
+    :param say: called with a message if another process holds the run
+    :raises filelock.Timeout: if another process holds the run for longer than ``timeout``
     """
     from filelock import Timeout
 
@@ -353,12 +422,12 @@ def lock(
 
 
 def shared_lock(path: Path) -> "BaseFileLock":
-    """A lock in a folder beside the results, for everybody who can write to the results."""
+    """Create a lock in a folder beside the results, for everybody who can write to the results."""
     from filelock import FileLock
 
     path.parent.parent.mkdir(parents=True, exist_ok=True)
     path.parent.mkdir(exist_ok=True)
     mode = stat.S_IMODE(path.parent.parent.stat().st_mode)
-    with suppress(PermissionError):  # it is another user's
+    with suppress(PermissionError):  # the folder belongs to another user
         path.parent.chmod(mode)
     return FileLock(path, mode=mode & 0o666)

@@ -101,7 +101,7 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def the_record(folder: Path) -> store.Record:
+def the_record(folder: Path) -> dict:
     """The only record below a folder, its files checked."""
     (path,) = folder.rglob(store.RECORD)
     assert store.verify_run(path.parent) == []

@@ -5,7 +5,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from dgpbench.plugins.loading import GROUP, load_entry_point
-from dgpbench.runs import archive
+from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.resolve import Run, resolve_overrides
 
@@ -18,15 +18,15 @@ def test_every_committed_record_is_of_the_settings_that_its_name_has_now():
         load_entry_point(each.name)
     runs: dict[str, Run] = {}
     stale = []
-    for found in archive.find(ROOT / "results"):
+    for found in store.find(ROOT / "results"):
         assert not isinstance(found, ValueError), found
         if found.compact is None:  # a run of whoever works here
             continue
-        identity = Identity(**found.line.record["identity"])
+        identity = Identity(**found.record["identity"])
         name = " ".join(replace(identity, split=0, seed=0).arguments())
         if name not in runs:
             runs[name] = resolve_overrides(replace(identity, split=0, seed=0).arguments())
         now = replace(runs[name], split=identity.split, seed=identity.seed)
-        if now.config_hash != found.line.record["config_hash"]:
-            stale.append(found.line.source)
+        if now.config_hash != found.record["config_hash"]:
+            stale.append(found.source)
     assert not stale, f"{len(stale)} records, such as {stale[:3]}"

@@ -17,7 +17,7 @@ from one_record import forge
 from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.config.canonical import digest
-from dgpbench.runs.fields import as_text
+from dgpbench.runs.record import as_text
 
 GIVEN = ("dataset=boston", "split=range(2)", "budget=smoke")
 SPELT = {"sort_keys": True, "separators": (",", ":")}
@@ -251,10 +251,10 @@ def test_a_run_of_several_items_stands_in_the_file_of_the_largest(made):
 
 def test_a_line_and_what_it_shares_are_the_record(made):
     """Of every run: what the raw record says of data, versions, machine and code."""
-    from dgpbench.runs import lines
+    from dgpbench.runs import compact_records
 
     raw = {json.dumps(each["identity"], sort_keys=True): each for each in map(read, made.rglob("record.json"))}
-    found = [line.record for path in made.glob("records/*.jsonl") for line in lines.decode(path).runs]
+    found = [line.record for path in made.glob("records/*.jsonl") for line in compact_records.decode(path).runs]
     assert len(found) == len(raw)
     for record in found:
         expected = raw[json.dumps(record["identity"], sort_keys=True)]
@@ -428,7 +428,7 @@ def test_what_is_wrong_with_a_line_is_found(made, tmp_path, capsys, said):
 OF_A_RUN = {
     "its format is '2'": lambda line: line.update(format="2"),
     "its format is None": lambda line: line.update(format=None),
-    "is no compact record": lambda line: line.update(kind=["run"]),
+    "is not a compact record": lambda line: line.update(kind=["run"]),
     "its shared is ['a']": lambda line: line.update(shared=["a"]),
     "its scores is [1]": lambda line: line.update(scores=[1]),
     "its scores is {'tll': '0'}": lambda line: line.update(scores={"tll": "0"}),
@@ -564,7 +564,7 @@ def test_a_line_that_is_no_run_is_told_from_a_damaged_one(fresh, capsys):
     for command in (("show",), ("results", "redo")):
         assert door.command(*command, f"{file}:1") == 2
         said = capsys.readouterr().err
-        assert f'{file}:1 is no run; the lines with "kind":"run" are, such as {file}:{number}' in said
+        assert f'{file}:1 is not a run; the lines with "kind":"run" are, such as {file}:{number}' in said
     edit(fresh, lambda line: line.update(seconds=None))
     assert door.command("show", f"{file}:{number}") == 2
     assert "its seconds is None" in capsys.readouterr().err
@@ -682,7 +682,7 @@ def test_a_run_whose_rows_were_others_does_not_agree(fresh, monkeypatch, capsys)
         (("import", "nothing/here"), "cannot be imported"),
         (("trace", "lindinger2020_table1"), "has a record"),
         (("redo",), "needs a run"),
-        (("redo", "nothing/here"), "is no run"),
+        (("redo", "nothing/here"), "is not a run"),
         (("redo", "--random"), "no run that is done"),
         (("redo", "--random", "colour=red"), "does not choose"),
         (("redo", "method=star"), "has no record"),

@@ -12,7 +12,7 @@ from toys import spread_over, toy_points, toy_trace, write_toy
 
 from dgpbench.report.docs.results import item_names
 from dgpbench.report.figures import style
-from dgpbench.runs.rescoring import Rescored
+from dgpbench.runs.rerun import Rescored
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = (
@@ -146,7 +146,7 @@ def own_pages(folder: Path, scores: dict) -> Path:
                     who = {"dataset": dataset, "method": method, "num_layers": num_layers, "budget": "laptop"}
                     write_toy(folder / "results", given, split=split, points=toy_points(0.0, seed=split), **who, **COST)
         # The toys' scores are not those of their points.
-        patch.setattr("dgpbench.report.export.rescore", lambda directory, record: Rescored(directory))
+        patch.setattr("dgpbench.report.export.rescore", lambda directory, record: Rescored())
         assert door.command("results", "export", f"results_dir={folder}/results") == 0
     shutil.rmtree(folder / "results" / "runs")
     write_pages(folder)

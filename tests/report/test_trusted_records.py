@@ -15,8 +15,8 @@ from one_record import directory_of, forge, record_of
 from toys import toy_points, write_toy
 
 import dgpbench
-from dgpbench.runs import lines, store
-from dgpbench.runs.fields import digest_of
+from dgpbench.runs import compact_records, store
+from dgpbench.runs.record import digest_of
 
 SCORES = {"tll": -2.5123456789, "nlpp": 2.5123456789, "rmse": 3.0987654321}
 TABLE = ("lindinger2020_table1", "dataset=boston", "method=star", "split=range(3)")
@@ -50,7 +50,7 @@ def test_a_digit_changed_in_200_places_is_always_noticed(three, capsys):
             if path is raw:
                 found = store.verify_run(path.parent)
             else:
-                found = list(lines.decode(path).problems)
+                found = list(compact_records.decode(path).problems)
                 changed = whole[:place].count("\n") + 1
                 assert any(problem.startswith(f"{path}:{changed} ") for problem in found), changed
             assert found, text[place - 30 : place + 30]
@@ -77,7 +77,7 @@ def test_lines_without_a_digest_are_read_and_an_import_adds_it(three, capsys):
     whole = path.read_text()
     path.write_text(re.sub(r'"digest":"[0-9a-f]{16}",', "", whole))
     shutil.rmtree(three / "runs")
-    assert len(lines.decode(path).runs) == 3
+    assert len(compact_records.decode(path).runs) == 3
     capsys.readouterr()
     assert door.command("results", "verify", str(three)) == 1
     advice = re.search(r"`dgpbench (results import .*)` mends it", capsys.readouterr().out).group(1)

@@ -11,7 +11,7 @@ from dgpbench.report.collect import frame_of
 from dgpbench.report.docs import bounds, front, laptop, markers, own_table, pictures, results
 from dgpbench.report.docs.ablation import ablation
 from dgpbench.report.docs.pictures import Picture
-from dgpbench.runs import archive
+from dgpbench.runs import store
 from dgpbench.system import files
 
 PAGES = ("README.md", "docs/results.md", "docs/dgpbench_uci.md", "docs/laptop.md")
@@ -67,7 +67,7 @@ def records(folder: Path) -> pd.DataFrame:
 
     :raises UserError: where a line is damaged or contradicts another
     """
-    frame = frame_of(archive.find_compact(folder / "results"))
+    frame = frame_of(store.find_compact(folder / "results"))
     if problems := frame.attrs["problems"]:
         raise UserError(f"{problems[0]} ({len(problems)} such in all); `dgpbench results verify` names them all")
     return frame

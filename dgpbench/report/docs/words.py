@@ -10,7 +10,7 @@ from dgpbench.errors import printable
 from dgpbench.experiments.items import column_name
 from dgpbench.report.cells import KEYS
 from dgpbench.runs import store
-from dgpbench.runs.redo import commit_of
+from dgpbench.runs.rerun import commit_of
 
 
 def counted(number: int, what: str) -> str:
