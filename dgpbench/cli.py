@@ -319,21 +319,21 @@ def _with_plugins(arguments: list[str]) -> list[str]:
     groups.find_by(_find, _offers)
     if not any(argument.partition("=")[0] == "--plugin" for argument in arguments):
         return arguments
-    from dgpbench.plugins.loading import take_flags
+    from dgpbench.methods.plugins import take_flags
 
     return take_flags(arguments)
 
 
 def _find(group: str, name: str) -> bool:
-    from dgpbench.plugins import loading
+    from dgpbench.methods import plugins
 
-    return loading.find(group, name)
+    return plugins.find(group, name)
 
 
 def _offers(group: str) -> list[str]:
-    from dgpbench.plugins import loading
+    from dgpbench.methods import plugins
 
-    return loading.offers(group)
+    return plugins.offers(group)
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -26,10 +26,9 @@ def graphs_of_one_file_alone():
 def plug_ins_of_one_file_alone():
     """Forget the methods that a file of tests has added: other files run in the same process, in any order."""
     from dgpbench.config import groups
-    from dgpbench.methods import contract
-    from dgpbench.plugins import method
+    from dgpbench.methods import interface
 
-    kept = [(each, dict(each)) for each in (groups._added, contract._outside, method._sources, method._packages)]
+    kept = [(each, dict(each)) for each in (groups._added, interface.plug_ins)]
     yield
     for registry, before in kept:
         registry.clear()

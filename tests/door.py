@@ -16,11 +16,11 @@ import pytest
 
 from dgpbench.cli import main
 from dgpbench.data.scaling import Regression
-from dgpbench.methods.contract import FitSettings, Seeds, fit_function
+from dgpbench.methods.interface import FitSettings, Seeds, fit_function
 from dgpbench.runs import store
 from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 QUIET = ("progress=false", "plot=false")
 
@@ -72,7 +72,7 @@ def fit(
     """
     train = Regression(np.asarray(X, float), np.asarray(y, float).reshape(-1, 1))
     told = settings(train, *overrides, initial=initial)
-    log = TrainingLog(told.training.max_seconds, checkpoints=checkpoints or Checkpoints())
+    log = Monitor(told.training.max_seconds, checkpoints=checkpoints or Checkpoints())
     predictor = fit_function(resolve_overrides(overrides).card.family)(train, told, seeds, log)
     return Fitted(predictor, log.trace)
 
@@ -178,9 +178,9 @@ def _stand_in(spec: dict) -> Any:
     return Table(spec["name"], rows[:, :1], rows[:, 1], ("x",), spec["target"])
 
 
-def _made_up(run: Any, problem: Any, log: TrainingLog) -> Any:
-    from dgpbench.predictive import metrics, points
+def _made_up(run: Any, problem: Any, log: Monitor) -> Any:
     from dgpbench.predictive.mixture import GaussianMixture
+    from dgpbench.predictive.scores import all_scores, per_row, points_table
     from dgpbench.runs.outcomes import Result
 
     M, L, draws = 4, run.method.num_layers, np.random.default_rng(run.split)
@@ -193,6 +193,6 @@ def _made_up(run: Any, problem: Any, log: TrainingLog) -> Any:
     mixture = GaussianMixture(mean, np.full(mean.shape, targets.var()))
     posterior = {f"diagonal_{layer}": np.eye(M)[None] for layer in range(1, L + 1)}
     posterior |= {f"samples_{layer}": draws.normal(size=(30, M)) for layer in range(1, L + 1)}
-    rows = points.rows_of(mixture, targets)
-    kept = points.points(rows, problem.test.X, problem.train.X, problem.split.test)
-    return Result({}, metrics.scores(rows), kept, posterior, {"noise": np.ones(1)})
+    rows = per_row(mixture, targets)
+    kept = points_table(rows, problem.test.X, problem.train.X, problem.split.test)
+    return Result({}, all_scores(rows), kept, posterior, {"noise": np.ones(1)})

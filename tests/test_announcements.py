@@ -9,7 +9,7 @@ import pytest
 from one_record import forge
 
 from dgpbench.system import progress
-from dgpbench.training.log import TraceRow
+from dgpbench.training.monitor import TraceRow
 
 TINY = ("method.num_inducing=4", "prediction.num_samples=2", "plot=false")
 

@@ -11,7 +11,7 @@ from dgpbench.cli import main
 from dgpbench.runs import store
 from dgpbench.system import interrupts
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 RUN = [
     "run",
@@ -45,15 +45,15 @@ def stopping(monkeypatch):
     """Interrupt the run after the row of one iteration is recorded, every checkpoint due at once."""
 
     def at(iteration):
-        original = TrainingLog.keep
+        original = Monitor.keep
 
         def keep(log, step, variables, *, now=False):
             original(log, step, variables, now=True)
             if step == iteration:
                 raise KeyboardInterrupt("SIGINT")
 
-        monkeypatch.setattr(TrainingLog, "keep", keep)
-        return lambda: monkeypatch.setattr(TrainingLog, "keep", original)
+        monkeypatch.setattr(Monitor, "keep", keep)
+        return lambda: monkeypatch.setattr(Monitor, "keep", original)
 
     return at
 
@@ -72,7 +72,7 @@ def test_an_interrupted_run_resumes_and_ends_in_the_same_bits(iteration, whole, 
 
 def test_a_resumed_runs_total_counts_the_training_before(stopping, tmp_path, monkeypatch):
     go_on = stopping(30)
-    resume = TrainingLog.resume
+    resume = Monitor.resume
     run(tmp_path)
     go_on()
 
@@ -82,7 +82,7 @@ def test_a_resumed_runs_total_counts_the_training_before(stopping, tmp_path, mon
         log.checkpoints.save(iteration, variables, progress)
         return resume(log, variables)
 
-    monkeypatch.setattr(TrainingLog, "resume", after_an_hour)
+    monkeypatch.setattr(Monitor, "resume", after_an_hour)
     assert run(tmp_path) == 0
     seconds = store.read_record(next(tmp_path.rglob(store.RECORD)))["seconds"]
     assert 3600.0 < seconds["training"] < seconds["total"]

@@ -13,7 +13,7 @@ from one_record import forge
 
 from dgpbench.cli import main
 from dgpbench.config import groups
-from dgpbench.plugins.loading import offers
+from dgpbench.methods.plugins import offers
 from dgpbench.runs import store
 
 SMOKE = ["budget=smoke", "progress=false", "plot=false"]

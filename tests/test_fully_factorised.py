@@ -9,9 +9,9 @@ import small
 import tensorflow as tf
 from small import M, N
 
-from dgpbench.gp.energies import hidden_bound
-from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.moment_matching import deterministic_moments
+from dgpbench.gp.objectives import hidden_bound
 from dgpbench.gp.structures import mean_field
 from dgpbench.methods.fully_factorised import FullyFactorisedModel, HiddenRows, principal_rows
 

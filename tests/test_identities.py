@@ -14,11 +14,10 @@ import tensorflow_probability as tfp
 from small import D, M, N
 
 from dgpbench.gp import structures
-from dgpbench.gp.gaussians import BlockGaussian
-from dgpbench.gp.grams import block_gram, lower_gram
+from dgpbench.gp.block_gaussian import BlockGaussian
+from dgpbench.gp.linear_algebra import bilinear, block_gram, lower_gram, quadratic
 from dgpbench.gp.objectives import elbo
-from dgpbench.gp.propagate import given, marginalise
-from dgpbench.gp.quadratics import bilinear, quadratic
+from dgpbench.gp.propagation import given, marginalise
 
 DEPTHS = [(2, 2), (3, 2), (4, 2), (5, 3)]
 NESTED = ["mean_field", "stripes", "arrow", "star"]

@@ -9,9 +9,15 @@ from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from dgpbench.errors import Diverged
-from dgpbench.predictive import crps, metrics, points
-from dgpbench.predictive.metrics import METRICS
 from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.predictive.scores import (
+    METRICS,
+    all_scores,
+    mean_density_difference,
+    nearest_distances,
+    per_row,
+    win_share,
+)
 
 NAMES = ["tll", "nlpp", "rmse", "crps", "coverage_50", "coverage_80", "coverage_90", "coverage_95", "calibration_error"]
 
@@ -23,7 +29,7 @@ def mixture_of(S: int, N: int, seed: int = 0) -> GaussianMixture:
 
 def scored(name: str, mixture: GaussianMixture, Y: np.ndarray) -> float:
     """One score of a mixture at targets [N, 1]."""
-    return METRICS[name].of(points.rows_of(mixture, Y))
+    return METRICS[name].of(per_row(mixture, Y))
 
 
 def targets(N: int) -> np.ndarray:
@@ -69,14 +75,14 @@ def test_crps_is_the_integral_of_the_squared_difference_of_distribution_function
 def test_crps_rows_agree_with_scoringrules(components):
     mixture, Y = mixture_of(components, 60), targets(60)
     expected = scoringrules.crps_mixnorm(Y[:, 0], mixture.means[..., 0].T, np.sqrt(mixture.variances[..., 0]).T)
-    np.testing.assert_allclose(crps.crps_rows(mixture, Y)[:, 0], expected, atol=1e-12)
+    np.testing.assert_allclose(mixture.crps(Y)[:, 0], expected, atol=1e-12)
 
 
 def test_crps_in_chunks_is_crps_at_once(monkeypatch):
     mixture, Y = mixture_of(5, 23), targets(23)
-    at_once = crps.crps_rows(mixture, Y)
-    monkeypatch.setattr(crps, "PAIRS_AT_ONCE", 5 * 4)
-    np.testing.assert_array_equal(crps.crps_rows(mixture, Y), at_once)
+    at_once = mixture.crps(Y)
+    monkeypatch.setattr("dgpbench.predictive.mixture.PAIRS_AT_ONCE", 5 * 4)
+    np.testing.assert_array_equal(mixture.crps(Y), at_once)
 
 
 def test_coverage_counts_targets_between_the_two_quantiles():
@@ -109,8 +115,8 @@ def test_sharpness_is_the_mean_standard_deviation_of_the_mixture():
 
 def test_units_scale_each_score_as_declared():
     mixture, Y, scale = mixture_of(4, 200), targets(200), 8.0
-    before = metrics.scores(points.rows_of(mixture, Y))
-    after = metrics.scores(points.rows_of(mixture.shifted_scaled(3.0, scale), 3.0 + scale * Y))
+    before = all_scores(per_row(mixture, Y))
+    after = all_scores(per_row(mixture.shifted_scaled(3.0, scale), 3.0 + scale * Y))
     for name, each in METRICS.items():
         sign = -1 if name == "tll" else 1
         expected = {
@@ -122,7 +128,7 @@ def test_units_scale_each_score_as_declared():
 
 
 def test_scores_are_plain_floats_under_every_registered_name():
-    values = metrics.scores(points.rows_of(mixture_of(2, 10), targets(10)))
+    values = all_scores(per_row(mixture_of(2, 10), targets(10)))
     assert list(values) == list(METRICS)
     assert all(type(value) is float for value in values.values())
 
@@ -132,12 +138,12 @@ def test_a_score_that_is_not_finite_raises_instead_of_entering_an_average(bad):
     Y = targets(10)
     Y[3] = bad
     with np.errstate(all="ignore"), pytest.raises(Diverged, match="tll ="):
-        metrics.scores(points.rows_of(mixture_of(2, 10), Y))
+        all_scores(per_row(mixture_of(2, 10), Y))
 
 
 def test_targets_that_lack_their_last_axis_are_refused():
     with pytest.raises(ValueError, match="targets must have shape"):
-        points.rows_of(mixture_of(2, 10), targets(10)[:, 0])
+        per_row(mixture_of(2, 10), targets(10)[:, 0])
 
 
 @pytest.mark.parametrize("features", [1, 13, 30])
@@ -145,14 +151,14 @@ def test_distance_is_to_the_nearest_training_row(features):
     generator = np.random.default_rng(0)
     X_test, X_train = generator.normal(size=(30, features)), generator.normal(size=(200, features))
     X_test[4] = X_train[17]
-    distances = points.nearest_distances(X_test, X_train)
+    distances = nearest_distances(X_test, X_train)
     np.testing.assert_allclose(distances, cdist(X_test, X_train).min(axis=1), atol=1e-10)
     assert distances[4] == 0
 
 
 def test_distances_beyond_the_affordable_are_not_a_number_at_evenly_spaced_rows():
     X_test, X_train = np.random.default_rng(0).normal(size=(2, 100, 3))
-    distances = points.nearest_distances(X_test, X_train, max_work=100 * 3 * 25)
+    distances = nearest_distances(X_test, X_train, max_work=100 * 3 * 25)
     np.testing.assert_array_equal(np.flatnonzero(np.isfinite(distances)), np.arange(0, 100, 4))
 
 
@@ -162,10 +168,10 @@ def frame_of(rows, log_density) -> pd.DataFrame:
 
 def test_win_share_and_difference_pair_by_row_whatever_the_order():
     a, b = frame_of([1, 2, 3, 4], [0.0, 1.0, 2.0, 5.0]), frame_of([4, 3, 2, 1], [1.0, 3.0, 1.0, -1.0])
-    assert metrics.win_share(a, b) == 0.5  # rows 1 and 4; row 2 is a tie
-    assert metrics.win_share(b, a) == 0.25
-    assert metrics.mean_density_difference(a, b) == pytest.approx(1.0)
-    assert metrics.mean_density_difference(b, a) == pytest.approx(-1.0)
+    assert win_share(a, b) == 0.5  # rows 1 and 4; row 2 is a tie
+    assert win_share(b, a) == 0.25
+    assert mean_density_difference(a, b) == pytest.approx(1.0)
+    assert mean_density_difference(b, a) == pytest.approx(-1.0)
 
 
 @pytest.mark.parametrize(
@@ -173,4 +179,4 @@ def test_win_share_and_difference_pair_by_row_whatever_the_order():
 )
 def test_a_comparison_of_different_or_repeated_test_rows_is_refused(rows, other):
     with pytest.raises(ValueError, match="same test rows"):
-        metrics.win_share(frame_of(rows, 0.0), frame_of(other, 0.0))
+        win_share(frame_of(rows, 0.0), frame_of(other, 0.0))

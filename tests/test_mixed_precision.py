@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from dgpbench.cli import main
 from dgpbench.config import groups
-from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.prior import Architecture, build_prior
-from dgpbench.gp.propagate import given, marginalise
+from dgpbench.gp.propagation import given, marginalise
 from dgpbench.methods.structured import DeepModel
 from dgpbench.runs import store
 from tests.gp import small

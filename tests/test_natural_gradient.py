@@ -11,7 +11,7 @@ from gpflow.keras import tf_keras
 from dgpbench.errors import UserError
 from dgpbench.gp import structures
 from dgpbench.gp.objectives import elbo
-from dgpbench.gp.propagate import marginalise
+from dgpbench.gp.propagation import marginalise
 from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.natural_gradient import NaturalGradientAdam, natural_step
 

@@ -10,7 +10,7 @@ import pytest
 from dgpbench.errors import NonFinitePredictions
 from dgpbench.runs import on_the_way
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.log import Scored, TrainingLog
+from dgpbench.training.monitor import Monitor, Scored
 
 SMALL = ("budget=smoke", "method.num_inducing=4", "training.max_iterations=30", "prediction.num_samples=4")
 DEEP = ("method=mf", "method.num_layers=2", *SMALL)
@@ -88,7 +88,7 @@ def test_the_draws_of_test_scores_are_not_those_of_the_predictions_and_the_same_
 
 
 def test_an_interrupted_run_goes_on_with_the_same_scores(data, traced, tmp_path, monkeypatch):
-    keep = TrainingLog.keep
+    keep = Monitor.keep
 
     def stop(log, step, variables, *, now=False):
         keep(log, step, variables, now=True)
@@ -96,7 +96,7 @@ def test_an_interrupted_run_goes_on_with_the_same_scores(data, traced, tmp_path,
             raise KeyboardInterrupt("SIGINT")
 
     with monkeypatch.context() as patch:
-        patch.setattr(TrainingLog, "keep", stop)
+        patch.setattr(Monitor, "keep", stop)
         door.run(tmp_path, *data, *DEEP, TRACED, status="interrupted")
     resumed = door.run(tmp_path, *data, *DEEP, TRACED)
     columns = ["iteration", "elbo", *SCORES]
@@ -117,17 +117,17 @@ def test_an_interrupted_run_goes_on_with_the_same_scores(data, traced, tmp_path,
     ],
 )
 def test_test_rows_are_scored_at_each_hundredth_of_the_iterations_and_at_the_last(iterations, expected):
-    log = TrainingLog(test=lambda predict: Scored(predict(None, 0), 1.0))
+    log = Monitor(test=lambda predict: Scored(predict(None, 0), 1.0))
     for iteration in [*range(10, iterations, 10), iterations]:
         log.record(iteration, 0.0, None, iterations, lambda X, seed, at=iteration: at)
     assert [row.test_tll for row in log.trace if row.test_tll is not None] == list(expected)
 
 
 def test_time_of_test_scores_is_counted_apart_and_goes_on_after_a_resume(tmp_path, monkeypatch):
-    from dgpbench.training import log as module
+    from dgpbench.training import monitor as module
 
     ticks = iter(range(1000))
-    log = TrainingLog(max_seconds=5.0, test=lambda predict: Scored(*[next(ticks) for _ in range(6)][:2]))
+    log = Monitor(max_seconds=5.0, test=lambda predict: Scored(*[next(ticks) for _ in range(6)][:2]))
     log.checkpoints = Checkpoints(tmp_path, "key", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(module.time, "perf_counter", lambda: float(next(ticks)))
@@ -136,7 +136,7 @@ def test_time_of_test_scores_is_counted_apart_and_goes_on_after_a_resume(tmp_pat
     assert log.seconds() == {"tracing": 0.0, "training": 1.0, "testing": 7.0}
     assert (log.trace[-1].seconds, log.spent) == (1.0, False)
     log.keep(10, [])
-    later = TrainingLog(checkpoints=Checkpoints(tmp_path, "key", 0.0), test=lambda predict: Scored())
+    later = Monitor(checkpoints=Checkpoints(tmp_path, "key", 0.0), test=lambda predict: Scored())
     later.resume([])
     assert later.trace == log.trace
     assert (later.testing_seconds, later.earlier_seconds) == (7.0, 8.0)

@@ -9,13 +9,12 @@ import small
 import tensorflow as tf
 from small import D, M, N
 
-from dgpbench.gp.energies import log_normal, power_ep_energy
-from dgpbench.gp.inverses import invert
+from dgpbench.gp.linear_algebra import invert
 from dgpbench.gp.moment_matching import deterministic_moments, match_moments
-from dgpbench.gp.objectives import elbo
-from dgpbench.gp.propagate import marginalise
-from dgpbench.gp.sites import Sites, TiedSites
+from dgpbench.gp.objectives import elbo, log_normal, power_ep_energy
+from dgpbench.gp.propagation import marginalise
 from dgpbench.gp.structures import mean_field
+from dgpbench.gp.tied_sites import Sites, TiedSites
 from dgpbench.methods.power_ep import PowerEPModel
 
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import norm
 
 from dgpbench.errors import NonFinitePredictions
-from dgpbench.predictive import metrics, points
-from dgpbench.predictive.predictive import Gaussian, Quantiles, Samples
+from dgpbench.predictive.quantiles import Gaussian, Quantiles, Samples
+from dgpbench.predictive.scores import METRICS, all_scores, per_row
 
 LEVELS = np.arange(1, 400) / 400
 MEAN, DEVIATION = np.array([[-1.0], [2.0], [0.5]]), np.array([[0.5], [1.0], [3.0]])
@@ -19,14 +19,14 @@ def quantiles(levels=LEVELS, **more) -> Quantiles:
 
 
 def test_quantiles_of_a_gaussian_have_its_scores():
-    exact, found = points.rows_of(NORMAL, Y), points.rows_of(quantiles(), Y)
+    exact, found = per_row(NORMAL, Y), per_row(quantiles(), Y)
     assert set(found) == {"y", "crps", "pit", "q05", "q25", "q50", "q75", "q95"}
     np.testing.assert_allclose(found["crps"], exact["crps"], rtol=2e-3)
     np.testing.assert_allclose(found["pit"], exact["pit"], atol=2e-3)
     np.testing.assert_allclose(found["q95"], exact["q95"], rtol=1e-12)
-    scores = metrics.scores(found)
-    assert set(metrics.METRICS) - set(scores) == {"tll", "nlpp", "rmse", "sharpness"}
-    assert scores["pinball"] == pytest.approx(metrics.scores(exact)["pinball"], rel=1e-10)
+    scores = all_scores(found)
+    assert set(METRICS) - set(scores) == {"tll", "nlpp", "rmse", "sharpness"}
+    assert scores["pinball"] == pytest.approx(all_scores(exact)["pinball"], rel=1e-10)
 
 
 def test_rounding_of_a_level_costs_no_score():
@@ -34,9 +34,9 @@ def test_rounding_of_a_level_costs_no_score():
         np.array([0.025, 0.05, 0.5, 0.95, 0.975], np.float32),
         np.array([1 - 0.975, 0.05, 0.5, 0.95, 0.975]),
     ):
-        assert "pit" in points.rows_of(quantiles(levels), Y)
+        assert "pit" in per_row(quantiles(levels), Y)
     ends = np.array([0.05 + 1e-8, 0.5, 0.95 - 1e-8])
-    assert {"q05", "q95"} <= set(points.rows_of(quantiles(ends), Y))
+    assert {"q05", "q95"} <= set(per_row(quantiles(ends), Y))
 
 
 def test_the_crps_of_quantiles_is_the_integral_of_their_distribution_function():
@@ -54,7 +54,7 @@ def test_few_quantiles_of_the_true_distribution_score_no_better_than_it(levels):
     y = norm.ppf(np.arange(0.5, 2000) / 2000)[:, None]
     few = Quantiles(levels, np.repeat(norm.ppf(levels)[:, None], len(y), axis=1)).crps(y).mean()
     true = Gaussian(np.zeros(len(y)), np.ones(len(y)))
-    assert few > points.rows_of(true, y)["crps"].mean()
+    assert few > per_row(true, y)["crps"].mean()
 
 
 def test_the_pit_at_tied_quantiles_is_the_middle_of_their_levels():
@@ -74,19 +74,19 @@ def test_quantiles_that_cross_are_put_in_order():
 
 
 def test_few_levels_give_few_scores():
-    found = points.rows_of(quantiles(np.array([0.1, 0.5, 0.9])), Y)
+    found = per_row(quantiles(np.array([0.1, 0.5, 0.9])), Y)
     assert set(found) == {"y", "crps", "q25", "q50", "q75"}
-    assert set(metrics.scores(found)) == {"crps"}
+    assert set(all_scores(found)) == {"crps"}
 
 
 def test_a_mean_that_is_given_has_an_rmse():
-    scores = metrics.scores(points.rows_of(quantiles(mean=MEAN), Y))
+    scores = all_scores(per_row(quantiles(mean=MEAN), Y))
     assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((MEAN - Y) ** 2)))
 
 
 @pytest.mark.parametrize("found", [quantiles(), quantiles(mean=MEAN), Samples(np.stack([MEAN, MEAN + 1, MEAN - 3]))])
 def test_other_units_shift_and_scale_every_column(found):
-    before, after = points.rows_of(found, Y), points.rows_of(found.shifted_scaled(10.0, 3.0), 10.0 + 3.0 * Y)
+    before, after = per_row(found, Y), per_row(found.shifted_scaled(10.0, 3.0), 10.0 + 3.0 * Y)
     for name, column in before.items():
         factor = {"pit": 1.0, "crps": 3.0, "variance": 9.0}.get(name)
         expected = 10.0 + 3.0 * column if factor is None else factor * column
@@ -95,13 +95,13 @@ def test_other_units_shift_and_scale_every_column(found):
 
 def test_samples_have_the_scores_of_their_empirical_distribution():
     draws = np.random.default_rng(0).normal(MEAN, DEVIATION, size=(60, 3, 1))
-    found = points.rows_of(Samples(draws), Y)
+    found = per_row(Samples(draws), Y)
     pairs = np.abs(draws[:, None] - draws[None]).mean(axis=(0, 1))
     np.testing.assert_allclose(found["crps"], np.abs(draws - Y).mean(axis=0) - pairs / 2, rtol=1e-10)
     np.testing.assert_allclose(found["pit"], (draws < Y).mean(axis=0))
     np.testing.assert_allclose(found["mean"], draws.mean(axis=0))
     np.testing.assert_allclose(found["q75"], np.quantile(draws, 0.75, axis=0))
-    assert set(metrics.METRICS) - set(metrics.scores(found)) == {"tll", "nlpp"}
+    assert set(METRICS) - set(all_scores(found)) == {"tll", "nlpp"}
 
 
 @pytest.mark.parametrize(

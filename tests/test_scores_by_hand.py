@@ -11,8 +11,16 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 from scipy.stats import kstest, norm
 
-from dgpbench.predictive import metrics, points
 from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.predictive.scores import (
+    METRICS,
+    all_scores,
+    interval_score_90,
+    mean_density_difference,
+    per_row,
+    points_table,
+    win_share,
+)
 
 # Two components for each of four rows; the targets are what each row was drawn to show.
 MEANS = np.array([[0.0, 1.0, -2.0, 10.0], [4.0, 1.0, 2.0, 10.0]])
@@ -31,7 +39,7 @@ def gaussian(N: int, mean: float = 0.0, variance: float = 1.0) -> GaussianMixtur
 
 def scored(name: str, mixture: GaussianMixture, Y: np.ndarray) -> float:
     """One score of a mixture at targets [N, 1]."""
-    return metrics.METRICS[name].of(points.rows_of(mixture, Y))
+    return METRICS[name].of(per_row(mixture, Y))
 
 
 @cache
@@ -86,11 +94,9 @@ def _crps_of_row(n: int) -> float:
     return float(trapezoid(F(below) ** 2, below) + trapezoid((1 - F(above)) ** 2, above))
 
 
-@pytest.mark.parametrize("name", metrics.METRICS)
+@pytest.mark.parametrize("name", METRICS)
 def test_each_score_of_a_small_mixture_is_the_one_from_its_definition(name):
-    assert metrics.scores(points.rows_of(mixture(), Y[:, None]))[name] == pytest.approx(
-        expected_scores()[name], rel=1e-7
-    )
+    assert all_scores(per_row(mixture(), Y[:, None]))[name] == pytest.approx(expected_scores()[name], rel=1e-7)
 
 
 def test_the_calibration_error_of_targets_at_the_median_is_one_half():
@@ -117,7 +123,7 @@ def test_a_target_just_inside_the_interval_is_covered_and_one_just_outside_is_no
      ("calibration_error", 0.1, 0.1)],
 )  # fmt: skip
 def test_the_loss_of_a_score_is_its_distance_from_the_best(name, score, loss):
-    assert metrics.METRICS[name].loss(score) == pytest.approx(loss)
+    assert METRICS[name].loss(score) == pytest.approx(loss)
 
 
 def test_the_log_density_in_the_tails_is_the_one_of_logsumexp():
@@ -165,7 +171,7 @@ def test_a_change_of_units_multiplies_variances_by_the_square():
 def test_a_line_of_points_says_what_the_mixture_says_of_that_row():
     X_test = np.array([[0.0, 0.0], [3.0, 4.0], [1.0, 1.0], [-2.0, 0.0]])
     X_train = np.array([[0.0, 0.0], [1.0, 2.0], [-2.0, 3.0]])
-    frame = points.points(points.rows_of(mixture(), Y[:, None]), X_test, X_train, np.array([40, 7, 19, 3]))
+    frame = points_table(per_row(mixture(), Y[:, None]), X_test, X_train, np.array([40, 7, 19, 3]))
     components = norm(MEANS, np.sqrt(VARIANCES))
     expected = {
         "row": [40, 7, 19, 3],
@@ -187,13 +193,13 @@ def test_a_line_of_points_says_what_the_mixture_says_of_that_row():
 def test_direct_comparisons_are_of_the_same_rows_and_a_tie_is_no_win():
     a = pd.DataFrame({"row": [5, 6, 7, 8], "y": [1.0, 2, 3, 4], "log_density": [-1.0, -2.0, -3.0, -4.0]})
     b = pd.DataFrame({"row": [8, 7, 6, 5], "y": [4.0, 3, 2, 1], "log_density": [-4.5, -1.0, -2.0, -1.25]})
-    assert metrics.win_share(a, b) == 2 / 4  # rows 5 and 8; row 6 is a tie, row 7 is lost
-    assert metrics.mean_density_difference(a, b) == pytest.approx((0.25 + 0.0 - 2.0 + 0.5) / 4)
+    assert win_share(a, b) == 2 / 4  # rows 5 and 8; row 6 is a tie, row 7 is lost
+    assert mean_density_difference(a, b) == pytest.approx((0.25 + 0.0 - 2.0 + 0.5) / 4)
     with pytest.raises(ValueError, match="same test rows"):
-        metrics.win_share(a, b.assign(y=[4.0, 3, 2, 9]))
+        win_share(a, b.assign(y=[4.0, 3, 2, 9]))
 
 
 def test_the_interval_score_charges_targets_below_and_above_alike():
     """Widths of 2; targets 1 below, inside and 3 above cost 20 times their distance."""
     y, low, high = np.array([[-1.0], [0.5], [5.0]]), np.zeros([3, 1]), np.full([3, 1], 2.0)
-    assert metrics.interval_score_90(y, low, high) == pytest.approx(2 + 20 * (1 + 0 + 3) / 3)
+    assert interval_score_90(y, low, high) == pytest.approx(2 + 20 * (1 + 0 + 3) / 3)

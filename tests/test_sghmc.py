@@ -2,19 +2,21 @@
 
 import door
 import numpy as np
+import pandas as pd
 import pytest
 import small
 import tensorflow as tf
 
 from dgpbench.data.scaling import Regression
-from dgpbench.gp.particles import log_joint, split_layers
+from dgpbench.errors import UserError
+from dgpbench.gp.objectives import log_joint
+from dgpbench.gp.propagation import split_layers
 from dgpbench.methods import sampling
-from dgpbench.methods.contract import Seeds
+from dgpbench.methods.interface import Seeds
+from dgpbench.report.covariances import normality
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.diagnostics import autocorrelation_time, chain_summary, normality_pvalues
-from dgpbench.training.log import TrainingLog
-from dgpbench.training.mcem import Schedule
-from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerConstants
+from dgpbench.training.monitor import Monitor
+from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerConstants, Schedule
 
 KERNEL = ".prior.layers[0].kernel.lengthscales"
 SEEDS = Seeds(initial=1, holdout=2, batches=3, samples=4, prediction=5)
@@ -184,7 +186,7 @@ def toy_chain(num_layers=1, *more):
     ("num_layers", "noise", "window"), [(2, "corrected", 0.2), (2, "corrected", 0.0), (4, "plain", 0.2)]
 )
 def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noise, window):
-    log = TrainingLog()
+    log = Monitor()
     settings = choices(num_layers, f"method.noise={noise}", f"training.window={window}")
     predictor = sampling.fit(toy_rows(), settings, SEEDS, log)
     mixture = predictor.predict(np.zeros((7, small.D)), 3)
@@ -198,8 +200,7 @@ def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noi
 
 def test_the_same_seeds_give_the_same_numbers():
     means = [
-        sampling.fit(toy_rows(), choices(1), SEEDS, TrainingLog()).predict(np.ones((3, small.D)), 3).means
-        for _ in range(2)
+        sampling.fit(toy_rows(), choices(1), SEEDS, Monitor()).predict(np.ones((3, small.D)), 3).means for _ in range(2)
     ]
     assert np.array_equal(*means)
 
@@ -257,21 +258,23 @@ def test_autocorrelation_time_of_an_autoregression_is_the_known_one():
     trace = np.zeros((20_000, 4))
     for step in range(1, len(trace)):
         trace[step] = rho * trace[step - 1] + rng.normal(size=4)
-    np.testing.assert_allclose(autocorrelation_time(trace), (1 + rho) / (1 - rho), rtol=0.15)
-    assert np.all(autocorrelation_time(np.ones((10, 2))) == 1.0)
-    assert chain_summary(trace, 50)["autocorrelation_steps_median"] == pytest.approx(450, rel=0.15)
+    np.testing.assert_allclose(sampling.autocorrelation_time(trace), (1 + rho) / (1 - rho), rtol=0.15)
+    assert np.all(sampling.autocorrelation_time(np.ones((10, 2))) == 1.0)
+    assert sampling.chain_summary(trace, 50)["autocorrelation_steps_median"] == pytest.approx(450, rel=0.15)
 
 
 def test_normality_pvalues_are_uniform_for_normals_and_small_for_uniforms():
     rng = np.random.default_rng(0)
-    assert 0.02 < np.mean(normality_pvalues(rng.normal(size=(500, 400))) < 0.05) < 0.09
-    assert normality_pvalues(rng.uniform(size=(500, 50))).max() < 1e-5
-    assert np.all(np.isnan(normality_pvalues(np.zeros((10, 2)))))
+    p_values = [normality(pd.DataFrame(draws(size=(500, 400))))["p_value"] for draws in (rng.normal, rng.uniform)]
+    assert 0.02 < np.mean(p_values[0] < 0.05) < 0.09
+    assert p_values[1].max() < 1e-5
+    with pytest.raises(UserError, match="needs 20 samples"):
+        normality(pd.DataFrame(np.zeros((10, 2))))
 
 
 @pytest.mark.full
 def test_a_run_that_resumes_from_any_checkpoint_ends_in_the_same_bits(tmp_path):
-    whole = sampling.fit(toy_rows(), choices(1), SEEDS, TrainingLog()).posterior()["samples_1"]
+    whole = sampling.fit(toy_rows(), choices(1), SEEDS, Monitor()).posterior()["samples_1"]
     for stop_after in (8, 18, 25):  # within the burn-in, after it, and while collecting
 
         class Stop(Exception):
@@ -283,9 +286,9 @@ def test_a_run_that_resumes_from_any_checkpoint_ends_in_the_same_bits(tmp_path):
 
         checkpoints = Checkpoints(tmp_path / str(stop_after), every_seconds=0.0)
         with pytest.raises(Stop):
-            sampling.fit(toy_rows(), choices(1), SEEDS, TrainingLog(report=interrupt, checkpoints=checkpoints))
+            sampling.fit(toy_rows(), choices(1), SEEDS, Monitor(report=interrupt, checkpoints=checkpoints))
         assert list((tmp_path / str(stop_after)).glob("step-*.npz"))
         resumed = sampling.fit(
-            toy_rows(), choices(1), SEEDS, TrainingLog(checkpoints=Checkpoints(tmp_path / str(stop_after)))
+            toy_rows(), choices(1), SEEDS, Monitor(checkpoints=Checkpoints(tmp_path / str(stop_after)))
         )
         assert np.array_equal(resumed.posterior()["samples_1"], whole)

@@ -16,12 +16,18 @@ import tensorflow_probability as tfp
 from dgpbench.data.scaling import Regression
 from dgpbench.errors import UserError
 from dgpbench.gp.prior import mean_map
-from dgpbench.gp.subset_model import PROPAGATIONS, SubsetDeepGP
-from dgpbench.gp.subset_moments import batched_kernel, condition_on_labels, features, kl_divergence
-from dgpbench.methods import subset, subset_choice
-from dgpbench.methods.contract import Seeds
-from dgpbench.training.log import TrainingLog
+from dgpbench.gp.subset_model import (
+    PROPAGATIONS,
+    SubsetDeepGP,
+    batched_kernel,
+    condition_on_labels,
+    features,
+    kl_divergence,
+)
+from dgpbench.methods import inducing_points, subset
+from dgpbench.methods.interface import Seeds
 from dgpbench.training.minibatches import base_seed
+from dgpbench.training.monitor import Monitor
 
 N, D, M = 9, 2, 4
 SEEDS = Seeds(initial=1, holdout=2, batches=3, samples=4, prediction=5)
@@ -195,7 +201,7 @@ def choices(num_layers=2, num_inducing=M, *more):
 
 @pytest.mark.parametrize(("num_layers", "num_inducing"), [(3, M), (2, N)])
 def test_fit_predicts_a_component_a_sample_also_with_every_row_in_the_subset(num_layers, num_inducing):
-    predictor = subset.fit(toy_rows(), choices(num_layers, num_inducing), SEEDS, TrainingLog())
+    predictor = subset.fit(toy_rows(), choices(num_layers, num_inducing), SEEDS, Monitor())
     mixture = predictor.predict(np.zeros((7, D)), 3)
     assert mixture.means.shape == (5, 7, 1)
     assert len(set(predictor.posterior()["subset_rows"])) == num_inducing
@@ -213,18 +219,18 @@ def test_hidden_values_start_at_the_subsets_inputs_through_the_mean_maps_or_unif
 
 def test_a_path_is_one_function_for_all_rows_whatever_the_chunk(monkeypatch):
     model, S = toy_model(2, 2), 400
-    predictor = subset.SubsetPredictor(model, S, {})
     monkeypatch.setattr(subset, "COLUMNS_AT_ONCE", 2 * S)
+    predictor = subset.predictor_of(model, S)
     means = predictor.predict(np.tile(model.X_S[:1], [4, 1]), 3).means[..., 0]
     assert np.corrcoef(means[:, 0], means[:, 3])[0, 1] > 0.3  # rows 0 and 3 are in different chunks
 
 
-@pytest.mark.parametrize("name", subset_choice.CHOICES)
+@pytest.mark.parametrize("name", inducing_points.CHOICES)
 @pytest.mark.parametrize("num_inducing", [1, 7, 40])
 def test_choices_are_distinct_rows_fixed_by_the_seed(name, num_inducing):
     X = np.random.default_rng(0).normal(size=(40, 3))
     X[20:] = X[:20]  # every row twice
-    first, again, other = (subset_choice.choose(name, X, num_inducing, seed) for seed in (5, 5, 6))
+    first, again, other = (inducing_points.choose(name, X, num_inducing, seed) for seed in (5, 5, 6))
     assert len(set(first.tolist())) == num_inducing
     assert np.array_equal(first, again)
     assert num_inducing != 7 or not np.array_equal(first, other)
@@ -232,14 +238,14 @@ def test_choices_are_distinct_rows_fixed_by_the_seed(name, num_inducing):
 
 def test_more_inducing_points_than_rows_are_refused_with_a_sentence():
     with pytest.raises(UserError, match=r"num_inducing=5"):
-        subset_choice.choose("random", np.zeros((4, 1)), 5, 0)
+        inducing_points.choose("random", np.zeros((4, 1)), 5, 0)
 
 
 def test_leverage_scores_equal_the_diagonal_of_the_smoother():
     X = np.random.default_rng(0).normal(size=(12, 2))
-    Phi = subset_choice.kernel_features(X, np.arange(12), 1.0)
+    Phi = inducing_points.kernel_features(X, np.arange(12), 1.0)
     K = np.exp(-0.5 * np.sum((X[:, None] - X) ** 2, axis=-1))
-    ridge = subset_choice.ridge_for(Phi, 4.0)
-    scores = subset_choice.leverage_scores(Phi, ridge)
+    ridge = inducing_points.ridge_for(Phi, 4.0)
+    scores = inducing_points.leverage_scores(Phi, ridge)
     np.testing.assert_allclose(scores, np.diag(K @ np.linalg.inv(K + ridge * np.eye(12))), atol=1e-5)
     assert scores.sum() == pytest.approx(4.0, abs=1e-6)

@@ -49,11 +49,11 @@ def test_a_method_of_scikit_learn_imports_no_tensorflow(tmp_path):
 
 def test_a_method_that_imports_tensorflow_gets_it_with_its_threads(tmp_path):
     from dgpbench.config import groups
-    from dgpbench.plugins import loading
-    from dgpbench.plugins.method import needs_tensorflow
+    from dgpbench.methods import plugins
+    from dgpbench.methods.plugins import needs_tensorflow
 
     names = ("bayesian_ridge", "gradient_boosting_quantiles", "deep_ensemble", "mc_dropout", "gpflux_dgp", "mf")
-    assert all(groups.exists("method", name) or loading.find("method", name) for name in names)
+    assert all(groups.exists("method", name) or plugins.find("method", name) for name in names)
     assert [needs_tensorflow(name) for name in names] == [False, False, True, True, True, True]
 
 

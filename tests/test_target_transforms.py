@@ -13,9 +13,9 @@ from dgpbench.data import target_transforms
 from dgpbench.data.scaling import Standardiser
 from dgpbench.data.target_transforms import Log, SinhArcsinh
 from dgpbench.errors import NonFinitePredictions
-from dgpbench.predictive import points
 from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.predictive.predictive import Quantiles, Samples
+from dgpbench.predictive.quantiles import Quantiles, Samples
+from dgpbench.predictive.scores import per_row
 from dgpbench.predictive.warped import WarpedMixture, warped
 
 SKEWED = SinhArcsinh(location=-10.0, width=9.0, skewness=0.5, tails=0.6)
@@ -101,8 +101,8 @@ def test_the_identity_leaves_a_mixture_as_it_is():
     mixture = GaussianMixture(draws.normal(size=(5, 7, 1)), draws.uniform(0.1, 1, size=(5, 7, 1)))
     found, same = WarpedMixture(mixture, SinhArcsinh(3.0, 2.0, 0.0, 1.0)), mixture.shifted_scaled(3.0, 2.0)
     Y = draws.normal(size=(7, 1)) * 4
-    for name, column in points.rows_of(same, Y).items():
-        np.testing.assert_allclose(points.rows_of(found, Y)[name], column, rtol=1e-9, atol=1e-12, err_msg=name)
+    for name, column in per_row(same, Y).items():
+        np.testing.assert_allclose(per_row(found, Y)[name], column, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
 def test_quantiles_and_samples_are_carried_over():

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from dgpbench.data.scaling import Regression
-from dgpbench.methods.contract import Seeds
+from dgpbench.methods.interface import Seeds
 from dgpbench.plugins import Gaussian, GaussianMixture, Method, Quantiles, Settings, setting
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 LEVELS = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975, 0.99])
 
@@ -40,9 +40,9 @@ class BoostedQuantiles:
         return Quantiles(LEVELS, np.array([each.predict(X) for each in self.levels]), self.mean.predict(X))
 
 
-def fit_quantiles(train: Regression, settings: BoostingSettings, seeds: Seeds, log: TrainingLog) -> BoostedQuantiles:
+def fit_quantiles(train: Regression, settings: BoostingSettings, seeds: Seeds, monitor: Monitor) -> BoostedQuantiles:
     """Boosted trees for the pinball loss of each level."""
-    del log
+    del monitor
     return BoostedQuantiles(train, settings, seeds.initial % 2**32)
 
 
@@ -78,13 +78,13 @@ class NGBoosted:
         return Gaussian(found.params["loc"], np.square(found.params["scale"]))
 
 
-def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, log: TrainingLog) -> NGBoosted:
+def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, monitor: Monitor) -> NGBoosted:
     """Stages chosen on a fifth of the training rows, then a fit of that many stages to all of them."""
     from ngboost import NGBRegressor
     from ngboost.distns import Normal
     from sklearn.tree import DecisionTreeRegressor
 
-    del log
+    del monitor
     X, y = train.X, train.Y[:, 0]
     seed = seeds.initial % 2**32
     tree = DecisionTreeRegressor(max_depth=3, random_state=seed)  # NGBoost's, with a seed

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from dgpbench.data.scaling import Regression
-from dgpbench.methods.contract import Seeds
+from dgpbench.methods.interface import Seeds
 from dgpbench.plugins import GaussianMixture, Method, Settings, setting
 from dgpbench.system.torch_session import without_triton
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 ROWS_AT_ONCE = 4096
 PEERS = "in a checkout, pip install '.[peers]'"
@@ -78,14 +78,14 @@ class GPflux:
         return np.array(means), np.array(variances) + noise
 
 
-def fit_gpflux(train: Regression, settings: DeepGPSettings, seeds: Seeds, log: TrainingLog) -> GPflux:
+def fit_gpflux(train: Regression, settings: DeepGPSettings, seeds: Seeds, monitor: Monitor) -> GPflux:
     """``build_constant_input_dim_deep_gp``, the architecture of GPflux's introduction, by Adam."""
     import tensorflow as tf
     from gpflow.keras import tf_keras
     from gpflux.architectures import Config, build_constant_input_dim_deep_gp
     from gpflux.models import DeepGP
 
-    del log
+    del monitor
     tf.keras.utils.set_random_seed(seeds.initial % 2**32)
     told = Config(min(settings.num_inducing, len(train.X)), 1e-5, 1e-2)
     built = build_constant_input_dim_deep_gp(train.X, settings.layers, told)
@@ -141,14 +141,14 @@ class GPyTorch:
         return GaussianMixture(np.concatenate(means, axis=1), np.concatenate(variances, axis=1))
 
 
-def fit_gpytorch(train: Regression, settings: GPyTorchSettings, seeds: Seeds, log: TrainingLog) -> GPyTorch:
+def fit_gpytorch(train: Regression, settings: GPyTorchSettings, seeds: Seeds, monitor: Monitor) -> GPyTorch:
     """The layers, the bound and the optimiser of GPyTorch's example of deep GPs for regression."""
     without_triton()
     import gpytorch
     import torch
     from gpytorch.mlls import DeepApproximateMLL, VariationalELBO
 
-    del log
+    del monitor
     torch.manual_seed(seeds.initial % 2**63)
     model, likelihood = _gpytorch_model(settings, train.X.shape[1]), gpytorch.likelihoods.GaussianLikelihood()
     bound = DeepApproximateMLL(VariationalELBO(likelihood, model, len(train.X)))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from dgpbench.data.scaling import Regression
-from dgpbench.methods.contract import Seeds
+from dgpbench.methods.interface import Seeds
 from dgpbench.plugins import Gaussian, GaussianMixture, Method, Settings, setting
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 ROWS_AT_ONCE = 4096
 LEAST_VARIANCE = 1e-6
@@ -46,9 +46,9 @@ class Ensemble:
         return Gaussian(np.mean(means, axis=0), np.mean(variances, axis=0) + np.var(means, axis=0))
 
 
-def fit_ensemble(train: Regression, settings: EnsembleSettings, seeds: Seeds, log: TrainingLog) -> Ensemble:
+def fit_ensemble(train: Regression, settings: EnsembleSettings, seeds: Seeds, monitor: Monitor) -> Ensemble:
     """Each network minimises its negative log-likelihood from its own initial weights and order of rows."""
-    del log
+    del monitor
     # Two seeds each, of the hidden and of the output layer.
     return Ensemble([_network(train, settings, seeds.initial + 2 * number) for number in range(settings.num_networks)])
 
@@ -133,13 +133,13 @@ class Dropped:
         return _mixture(_passes(self.network, X, self.settings.num_samples, seed), self.noise)
 
 
-def fit_dropout(train: Regression, settings: DropoutSettings, seeds: Seeds, log: TrainingLog) -> Dropped:
+def fit_dropout(train: Regression, settings: DropoutSettings, seeds: Seeds, monitor: Monitor) -> Dropped:
     """Rate and noise variance by the log-likelihood of a fifth of the rows; then a network of all rows.
 
     The noise variance is a factor of the weight decay too, which is some 1e-8 of the loss: one network of each rate
     serves all of them.
     """
-    del log
+    del monitor
     order = np.random.default_rng(seeds.holdout).permutation(len(train.X))
     count = max(1, round(settings.holdout * len(order)))
     kept, left = (Regression(train.X[rows], train.Y[rows]) for rows in (order[count:], order[:count]))

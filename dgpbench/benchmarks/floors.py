@@ -19,10 +19,7 @@ from typing import Any
 import numpy as np
 
 from dgpbench.benchmarks.cases import Cell
-from dgpbench.methods.power_ep_settings import PowerEPSettings
-from dgpbench.methods.settings import MethodSettings
-from dgpbench.methods.structured_settings import StructuredSettings
-from dgpbench.methods.subset_settings import SubsetSettings
+from dgpbench.methods.settings import MethodSettings, PowerEPSettings, StructuredSettings, SubsetSettings
 from dgpbench.runs.resolve import Run
 
 KERNEL_MATRIX = 5  # times M^3: a Cholesky factor, its inverse and, backward, two products

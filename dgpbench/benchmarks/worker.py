@@ -15,11 +15,11 @@ from dgpbench.benchmarks.turns import Finished, Turns, own_standard_output
 from dgpbench.data.scaling import Regression
 from dgpbench.errors import UserError
 from dgpbench.runs.resolve import Run
-from dgpbench.training.log import Predict, TrainingLog
+from dgpbench.training.monitor import Monitor, Predict
 
 
 @dataclass
-class TurnsLog(TrainingLog):
+class TurnsLog(Monitor):
     """A log that waits for its turn whenever the method records a row of its trace."""
 
     turn: Callable[[int, float], None] = field(default=lambda iteration, excluded: None)
@@ -73,7 +73,7 @@ def _train_ours(cell: Cell, turns) -> None:
 
     tf_session.start(cell.threads, cell.precision)
     from dgpbench.benchmarks.floors import flops
-    from dgpbench.methods.contract import FitSettings, Seeds, fit_function
+    from dgpbench.methods.interface import FitSettings, Seeds, fit_function
 
     rate = product_rate(cell)
     log = TurnsLog(turn=turns(rate, {"data": source, "gflop": flops(cell, run, data.X.shape[1]) / 1e9}))

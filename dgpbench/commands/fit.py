@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dgpbench.config.overrides import parse
 from dgpbench.errors import Diverged, UserError
-from dgpbench.methods.contract import OUTSIDE
+from dgpbench.methods.interface import OUTSIDE
 from dgpbench.models import directory
 from dgpbench.models.model import Model
 from dgpbench.models.training import HeldOut

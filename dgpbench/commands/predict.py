@@ -16,7 +16,7 @@ from dgpbench.data.table_files import parts
 from dgpbench.data.table_settings import TableSettings
 from dgpbench.data.text_files import OPENERS
 from dgpbench.errors import UserError
-from dgpbench.methods.contract import OUTSIDE
+from dgpbench.methods.interface import OUTSIDE
 from dgpbench.models import directory, summaries
 from dgpbench.models.model import ROWS_AT_ONCE, Model
 from dgpbench.system import tf_session

@@ -11,8 +11,8 @@ from dgpbench.data import target_transforms
 from dgpbench.data.target_transforms import TRANSFORMS, transformed
 from dgpbench.errors import UserError
 from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.predictive.points import Predicted
-from dgpbench.predictive.predictive import Quantiles, Samples
+from dgpbench.predictive.quantiles import Quantiles, Samples
+from dgpbench.predictive.scores import Predicted
 from dgpbench.predictive.warped import Warp, warped
 
 Found = GaussianMixture | Quantiles | Samples  # what a predictor returns, in standard units

@@ -1,6 +1,9 @@
 """Kernels by name, the squared exponential in a form with few passes over memory."""
 
+from typing import Any
+
 import gpflow
+import numpy as np
 import tensorflow as tf
 
 
@@ -42,3 +45,12 @@ KERNELS = {
     "matern32": gpflow.kernels.Matern32,
     "matern52": gpflow.kernels.Matern52,
 }
+
+
+def build_kernel(choices: Any, num_features: int) -> gpflow.kernels.IsotropicStationary:
+    """Return the kernel at its starting values.
+
+    :param choices: with ``kernel``, ``kernel_variance``, ``lengthscale`` and ``ard``, as ``Architecture`` has them
+    """
+    lengthscales = np.full(num_features, choices.lengthscale) if choices.ard else choices.lengthscale
+    return KERNELS[choices.kernel](variance=choices.kernel_variance, lengthscales=lengthscales)

@@ -6,7 +6,7 @@ import gpflow
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from dgpbench.gp.whitening import whiten, whiten_exponentials
+from dgpbench.gp.linear_algebra import whiten, whiten_exponentials
 
 
 class Features(NamedTuple):

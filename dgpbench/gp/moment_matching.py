@@ -3,13 +3,12 @@
 import gpflow
 import tensorflow as tf
 
-from dgpbench.gp.expectations import cross_contracted, psi1, psi2_contracted
-from dgpbench.gp.gaussians import Blocks
-from dgpbench.gp.grams import gram
+from dgpbench.gp.block_gaussian import Blocks
 from dgpbench.gp.layers import GPLayer
+from dgpbench.gp.linear_algebra import gram, quadratic
 from dgpbench.gp.prior import DeepGP
-from dgpbench.gp.propagate import Paths
-from dgpbench.gp.quadratics import quadratic
+from dgpbench.gp.propagation import Paths
+from dgpbench.gp.psi_statistics import cross_contracted, psi1, psi2_contracted
 
 MATCHED_ROWS_AT_ONCE = 512  # each holds M (M + 1) / 2 numbers of psi2: bounds the memory of a prediction
 

@@ -1,11 +1,18 @@
-"""Objectives: (prior, q, batch) -> scalar, each with its equation."""
+"""Objectives: (prior, q, batch) -> scalar, each with its equation.
+
+Reference: docs/methods.md, "Structured posteriors", "Power EP", "Fully factorised" and "SGHMC".
+"""
 
 import math
 
 import tensorflow as tf
 
-from dgpbench.gp.gaussians import Blocks
-from dgpbench.gp.propagate import Paths
+from dgpbench.gp.block_gaussian import Blocks
+from dgpbench.gp.layers import FeatureRows
+from dgpbench.gp.moment_matching import deterministic_moments, gaussian_moments
+from dgpbench.gp.prior import DeepGP
+from dgpbench.gp.propagation import Paths, given, split_layers
+from dgpbench.gp.tied_sites import Sites
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -31,3 +38,93 @@ def elbo(q: Blocks, paths: Paths, y: tf.Tensor, s2: tf.Tensor, num_data: int) ->
     """
     fit = tf.reduce_mean(expected_log_density(y, paths.mean, paths.variance, s2))
     return num_data * fit - q.kl()
+
+
+def log_tilted(paths: Paths, y: tf.Tensor, s2: tf.Tensor, power: float) -> tf.Tensor:
+    """log Z_b = log E[N(y_b; f, s2)^power] under the cavity, [B].
+
+        log Z_b = logsumexp_r log N(y_b; m_rb, v_rb + s2/power) - log R
+                  + (1 - power)/2 log(2 pi s2) - 1/2 log power
+
+    A mixture over R paths (Hernandez-Munoz 2018, Eq. 4.3.19; biased for finite R), or one Gaussian (Bui et al. 2016).
+
+    :param paths: of the batch's B rows, under the cavity
+    :param y: targets, [B]
+    """
+    R = tf.cast(tf.shape(paths.mean)[0], s2.dtype)
+    each = log_normal(y, paths.mean, paths.variance + s2 / power)
+    mixture = tf.reduce_logsumexp(each, axis=0) - tf.math.log(R)
+    return mixture + 0.5 * (1.0 - power) * (LOG_2PI + tf.math.log(s2)) - 0.5 * math.log(power)
+
+
+def power_ep_energy(sites: Sites, log_Z: tf.Tensor, power: float) -> tf.Tensor:
+    """The power-EP energy with tied sites, to be maximised (docs/methods.md, "Power EP").
+
+        F = sum_{l,GP} [(1 - N/power) Phi(q) - Phi(prior) + (N/power) Phi(cavity)] + (N/B) sum_b log Z_b / power
+
+    power = 1 is stochastic EP (Bui et al. 2016, Eq. 10; Hernandez-Munoz 2018, Eq. 4.3.20); power -> 0 is the ELBO.
+
+    :param log_Z: of the batch under the cavity, [B]
+    """
+    q, cavity, count = sites.log_normaliser(), sites.log_normaliser(removed=power), sites.num_data / power
+    return q - sites.prior_log_normaliser() + count * (cavity - q + tf.reduce_mean(log_Z))
+
+
+def hidden_bound(prior: DeepGP, q: Blocks, choleskys, X, y: tf.Tensor, hidden: list, num_data: int) -> tf.Tensor:
+    """The bound for q(v) q(h), with every row's hidden layers Gaussian (Damianou & Lawrence 2013).
+
+    Reference: docs/methods.md, "Fully factorised".
+
+        F = (N/B) sum_b { sum_{l<L,t} E[log N(h; f, s2_l)] + H[q(h)] + E[log N(y_b; f^L, s2)] } - KL(q(v) || N(0, I))
+
+    :param X: the batch's rows, [B, D]
+    :param y: its targets, [B]
+    :param hidden: (m, s) of q(h^l) = N(m, diag s) for its rows, [B, T_l] each, one pair for each hidden layer
+    """
+    mean, variance = deterministic_moments(prior.layers[0], choleskys[0], q.means[0], q.covariance(0), X)
+    terms = tf.zeros_like(y)
+    for index, (m, s) in enumerate(hidden):
+        noise = prior.layers[index].output_noise
+        each = expected_log_normal(m, s, mean, variance - noise, noise) + gaussian_entropy(s)
+        terms += tf.reduce_sum(each, axis=-1)
+        above = index + 1
+        mean, variance = gaussian_moments(
+            prior.layers[above], choleskys[above], q.means[above], q.diagonal[above], m, s
+        )
+    terms += expected_log_normal(y, 0.0, mean[:, 0], variance[:, 0], prior.noise_variance)
+    return num_data * tf.reduce_mean(terms) - q.kl()
+
+
+def expected_log_normal(m, s, mean: tf.Tensor, variance: tf.Tensor, s2: tf.Tensor) -> tf.Tensor:
+    """E[log N(h; f, s2)] for independent h of moments (m, s) and f of moments (mean, variance).
+
+    -1/2 log(2 pi s2) - [m^2 + s - 2 m E1 + E2] / (2 s2) with E1 = E f, E2 = Var f + (E f)^2.
+    """
+    return -0.5 * (LOG_2PI + tf.math.log(s2) + (tf.square(m - mean) + s + variance) / s2)
+
+
+def gaussian_entropy(s: tf.Tensor) -> tf.Tensor:
+    """1/2 log(2 pi e s)."""
+    return 0.5 * (LOG_2PI + 1.0 + tf.math.log(s))
+
+
+def log_joint(
+    prior: DeepGP, v: tf.Tensor, X: tf.Tensor | FeatureRows, y: tf.Tensor, num_data: int, normals: list[tf.Tensor]
+) -> tf.Tensor:
+    """-U(v) for each particle, up to a constant (Havasi et al. 2018, Eq. 8; docs/methods.md, "SGHMC").
+
+        -U = (N/B) sum_b log N(y_b; mu^_b, Sigma^_b + s2) - |v|^2 / 2
+
+    with mu^, Sigma^ the output's moments given v and one path through the hidden layers; at depth 1 they are a^T v and
+    k - a^T a, and -U is exact. Deeper, it is an unbiased draw of E[log p(y | v, path)] - |v|^2 / 2.
+
+    :param v: particles, [K, T M]
+    :param X: rows [B, D] for every particle, or each particle's own [K, B, D]; or what the first layer says about them
+    :param y: [B] or [K, B]
+    :param normals: of the hidden layers, [T_l, K, B]
+    :return: [K]
+    """
+    widths = tuple(layer.num_gps for layer in prior.layers)
+    paths = given(prior, split_layers(v, widths), prior.choleskys(), X, normals)
+    fit = tf.reduce_mean(log_normal(y, paths.mean, paths.variance + prior.noise_variance), axis=1)
+    return num_data * fit - 0.5 * tf.reduce_sum(tf.square(v), axis=1)

@@ -7,7 +7,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.kernels import KERNELS
+from dgpbench.gp.kernels import build_kernel
 from dgpbench.gp.layers import GPLayer
 
 
@@ -71,19 +71,20 @@ def build_prior(architecture: Architecture, X: np.ndarray, Z: np.ndarray) -> Dee
     :param Z: inducing inputs of the first layer [M, D]; those of later layers are Z through the mean maps
     """
     layers, H = [], X
-    for index, num_gps in enumerate(architecture.widths):
-        last = index == architecture.num_layers - 1
-        W = mean_map(H, num_gps) if architecture.mean_function == "pca" else None
-        layers.append(_build_layer(architecture, Z, num_gps, None if last else W, last))
-        if not last:
-            H, Z = (H @ W, Z @ W) if W is not None else (_pad(H, num_gps), _pad(Z, num_gps))
+    for num_gps in architecture.widths[:-1]:
+        if architecture.mean_function == "pca":
+            W = mean_map(H, num_gps)
+            layers.append(_build_layer(architecture, Z, num_gps, W))
+        else:
+            W = np.eye(H.shape[1], num_gps)
+            layers.append(_build_layer(architecture, Z, num_gps, None))
+        H, Z = H @ W, Z @ W
+    layers.append(_build_layer(architecture, Z, 1, None, last=True))
     return DeepGP(layers, gpflow.likelihoods.Gaussian(architecture.likelihood_variance))
 
 
-def _build_layer(a: Architecture, Z: np.ndarray, num_gps: int, W: np.ndarray | None, last: bool) -> GPLayer:
-    dim = Z.shape[1]
-    lengthscales = np.full(dim, a.lengthscale) if a.ard else a.lengthscale
-    kernel = KERNELS[a.kernel](variance=a.kernel_variance, lengthscales=lengthscales)
+def _build_layer(a: Architecture, Z: np.ndarray, num_gps: int, W: np.ndarray | None, *, last: bool = False) -> GPLayer:
+    kernel = build_kernel(a, Z.shape[1])
     gpflow.set_trainable(kernel.variance, last or a.train_hidden_variance)
     mean = gpflow.functions.Zero(num_gps) if W is None else gpflow.functions.Linear(W, np.zeros(num_gps))
     gpflow.set_trainable(mean, False)
@@ -106,7 +107,3 @@ def mean_map(H: np.ndarray, num_gps: int) -> np.ndarray:
     _, vectors = np.linalg.eigh(H.T @ H)  # right singular vectors of H, smallest first
     V = vectors[:, ::-1][:, :num_gps]
     return V * np.sign(V[np.argmax(np.abs(V), axis=0), np.arange(num_gps)])  # a sign every machine agrees on
-
-
-def _pad(H: np.ndarray, num_gps: int) -> np.ndarray:
-    return H @ np.eye(H.shape[1], num_gps)

@@ -1,28 +1,209 @@
-"""The subset-of-data deep GP: its parameters, its paths and its bound (Jain et al. 2021, Eq. 11).
+"""Deep GPs whose inducing points are a subset of the training rows (Jain et al. 2021, Eq. 11).
 
 Reference: docs/methods.md, "Subset of data".
+
+The inducing inputs of layer l + 1 are the subset's own sampled values Z_S = F_S + eps, so every path r has its own
+kernel matrices. Everything with a leading R here has R = 1 in the first layer, whose inputs are data.
 """
+
+from typing import NamedTuple
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.kernels import KERNELS
+from dgpbench.gp.kernels import build_kernel
 from dgpbench.gp.objectives import LOG_2PI, expected_log_density
 from dgpbench.gp.prior import Architecture
-from dgpbench.gp.subset_moments import (
-    SubsetGaussian,
-    SubsetPaths,
-    condition_on_labels,
-    diagonal_layer,
-    features,
-    joint_layer,
-    kl_divergence,
-    output_moments,
-)
+
+MIN_LAYER_NOISE = 1e-8
+
+
+class SubsetGaussian(NamedTuple):
+    """q(f_S^t) = N(mu^t, C^t C^tT) for the GPs t of one layer, in the values' own coordinates.
+
+    :param mean: mu, [T, M]
+    :param factor: C, lower triangular, [T, M, M]
+    """
+
+    mean: tf.Tensor
+    factor: tf.Tensor
+
+    @property
+    def covariance(self) -> tf.Tensor:
+        """Sig = C C^T, [T, M, M]."""
+        return tf.matmul(self.factor, self.factor, transpose_b=True)
+
+    @property
+    def log_determinant(self) -> tf.Tensor:
+        """log|Sig|, [T]."""
+        return 2.0 * tf.reduce_sum(tf.math.log(tf.abs(tf.linalg.diag_part(self.factor))), axis=-1)
+
+
+class Labelled(NamedTuple):
+    """q^(F_S) = N(mu^, Sig^), the last layer's q conditioned on the subset's labels.
+
+    :param mean: mu^, [M]
+    :param covariance: Sig^, [M, M]
+    :param log_determinant: log|Sig^|
+    """
+
+    mean: tf.Tensor
+    covariance: tf.Tensor
+    log_determinant: tf.Tensor
+
+
+class Features(NamedTuple):
+    """What one layer says about its rows, given the subset's inputs of each path.
+
+    :param Lk: Cholesky factor of K = k(Z_S, Z_S) + jitter I, [R, M, M]
+    :param A: Lk^{-1} k(Z_S, z_b), [R, M, B]
+    :param residual: k_bb - k(z_b, Z_S) K^{-1} k(Z_S, z_b), [R, B]
+    """
+
+    Lk: tf.Tensor
+    A: tf.Tensor
+    residual: tf.Tensor
+
+
+class SubsetPaths(NamedTuple):
+    """R paths of B rows, and what the bound needs of the subset.
+
+    :param mean: of f^L given the path, [R, B]
+    :param variance: of f^L given the path, without the likelihood's noise, [R, B]
+    :param choleskys: Lk of each layer, [R, M, M]
+    :param labelled: q^ of the last layer
+    """
+
+    mean: tf.Tensor
+    variance: tf.Tensor
+    choleskys: list[tf.Tensor]
+    labelled: Labelled
+
+
+def batched_kernel(kernel: gpflow.kernels.IsotropicStationary, H: tf.Tensor, H2: tf.Tensor) -> tf.Tensor:
+    """k(h, h') within each path, [R, M, D] and [R, B, D] -> [R, M, B].
+
+    GPflow's own kernels would give the outer product over paths, [R, M, R, B].
+    """
+    H, H2 = H / kernel.lengthscales, H2 / kernel.lengthscales
+    squares = tf.reduce_sum(tf.square(H), axis=-1)[..., None] + tf.reduce_sum(tf.square(H2), axis=-1)[..., None, :]
+    return kernel.K_r2(tf.maximum(squares - 2.0 * tf.matmul(H, H2, transpose_b=True), 0.0))
+
+
+def features(kernel, Z_S: tf.Tensor, z: tf.Tensor, jitter: float) -> Features:
+    """Lk, A and the residual variance of rows z [R, B, D] given the subset's inputs Z_S [R, M, D]."""
+    K = batched_kernel(kernel, Z_S, Z_S)
+    K = tf.linalg.set_diag(K, tf.fill(tf.shape(K)[:-1], kernel.variance + tf.cast(jitter, K.dtype)))
+    Lk = tf.linalg.cholesky(K)
+    A = tf.linalg.triangular_solve(Lk, batched_kernel(kernel, Z_S, z))
+    return Features(Lk, A, tf.maximum(kernel.variance - tf.reduce_sum(tf.square(A), axis=1), 0.0))
+
+
+def condition_on_labels(q: SubsetGaussian, y_S: tf.Tensor, s2: tf.Tensor) -> Labelled:
+    """q^(F_S) ∝ N(y_S; F_S, s2 I) q(F_S), without inverses (docs/methods.md, "Subset of data").
+
+        Sig^ = Sig - Sig (Sig + s2 I)^{-1} Sig;   mu^ = mu + Sig (Sig + s2 I)^{-1} (y_S - mu)
+        log|Sig^| = log|Sig| + M log s2 - log|Sig + s2 I|
+
+    :param q: of the last layer, T = 1
+    :param y_S: labels of the subset, [M]
+    """
+    Sig, mu = q.covariance[0], q.mean[0]
+    J = tf.linalg.cholesky(tf.linalg.set_diag(Sig, tf.linalg.diag_part(Sig) + s2))
+    V = tf.linalg.triangular_solve(J, Sig)
+    weights = tf.linalg.triangular_solve(J, (y_S - mu)[:, None])
+    M = tf.cast(tf.shape(mu)[0], mu.dtype)
+    log_J = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(J)))
+    return Labelled(
+        mu + tf.matmul(V, weights, transpose_a=True)[:, 0],
+        Sig - tf.matmul(V, V, transpose_a=True),
+        q.log_determinant[0] + M * tf.math.log(s2) - log_J,
+    )
+
+
+def joint_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor, e_noise: tf.Tensor, e: tf.Tensor):
+    """One draw of (Z_S', z_b') from their exact joint, for every b, at O(B M^2) (docs/methods.md, "Subset of data").
+
+        F_S = mu + C e_S;   Z_S' = F_S + sqrt(s2_l) e_noise;   z_b' = t_b^T F_S + sqrt(k_bb - t_b^T k_b + s2_l) e_b
+
+    with t_b = K^{-1} k(Z_S, z_b). The noises of f_b and of z_b' are drawn as one.
+
+    :param e_S: [R, T, M]; ``e_noise`` likewise
+    :param e: [R, T, B]
+    :return: Z_S' [R, M, T], z' [R, B, T]
+    """
+    F_S = q.mean + tf.linalg.matvec(q.factor, e_S)
+    weights = tf.linalg.triangular_solve(
+        _repeat(rows.Lk, F_S), tf.linalg.matrix_transpose(F_S)
+    )  # Lk^{-1} F_S, [R, M, T]
+    f = tf.matmul(rows.A, weights, transpose_a=True)  # [R, B, T]
+    z = f + tf.sqrt(rows.residual + s2)[..., None] * tf.linalg.matrix_transpose(e)
+    return tf.linalg.matrix_transpose(F_S + tf.sqrt(s2) * e_noise), z
+
+
+def diagonal_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor, e_noise: tf.Tensor, e: tf.Tensor):
+    """Every row, in the subset or not, drawn from its own marginal: the published code, not the paper's bound.
+
+    Z_S,m' ~ N(mu_m, Sig_mm + s2_l);   z_b' ~ N(t_b^T mu, k_bb - t_b^T k_b + t_b^T Sig t_b + s2_l)
+    """
+    del e_noise
+    Z_S = q.mean + tf.sqrt(tf.reduce_sum(tf.square(q.factor), axis=-1) + s2) * e_S
+    T = q.mean.shape[0]
+    mean = tf.matmul(
+        rows.A, tf.linalg.triangular_solve(rows.Lk, _shared(tf.transpose(q.mean), rows.Lk)), transpose_a=True
+    )
+    spread = [
+        tf.reduce_sum(tf.square(tf.matmul(_solve(rows.Lk, q.factor[t]), rows.A, transpose_a=True)), axis=1)
+        for t in range(T)
+    ]  # one GP at a time bounds the memory
+    variance = rows.residual[..., None] + tf.stack(spread, axis=-1) + s2
+    return tf.linalg.matrix_transpose(Z_S), mean + tf.sqrt(variance) * tf.linalg.matrix_transpose(e)
+
+
+def output_moments(q: Labelled, rows: Features) -> tuple[tf.Tensor, tf.Tensor]:
+    """f_b^L ~ N(t_b^T mu^, k_bb - t_b^T k_b + t_b^T Sig^ t_b): mean and variance, [R, B]."""
+    weights = _solve(rows.Lk, q.mean[:, None])
+    half = _solve(rows.Lk, q.covariance)
+    P = tf.linalg.triangular_solve(rows.Lk, tf.linalg.matrix_transpose(half))  # Lk^{-1} Sig^ Lk^{-T}
+    mean = tf.matmul(rows.A, weights, transpose_a=True)[..., 0]
+    return mean, rows.residual + tf.reduce_sum(rows.A * tf.matmul(P, rows.A), axis=1)
+
+
+def kl_divergence(Lk: tf.Tensor, mean: tf.Tensor, covariance: tf.Tensor, log_determinant: tf.Tensor) -> tf.Tensor:
+    """sum_t KL(N(mu_t, Sig_t) || N(0, K)) for each path, [R].
+
+        = 1/2 [ tr(K^{-1} sum_t (Sig_t + mu_t mu_t^T)) - T M + T log|K| - sum_t log|Sig_t| ]
+
+    :param Lk: of K, [R, M, M]
+    :param mean: [T, M]
+    :param covariance: [T, M, M]
+    :param log_determinant: log|Sig_t|, [T]
+    """
+    T, M = mean.shape
+    second = tf.reduce_sum(covariance, axis=0) + tf.matmul(mean, mean, transpose_a=True)
+    half = _solve(Lk, second)
+    trace = tf.linalg.trace(tf.linalg.triangular_solve(Lk, tf.linalg.matrix_transpose(half)))
+    log_K = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(Lk)), axis=-1)
+    return 0.5 * (trace - T * M + T * log_K - tf.reduce_sum(log_determinant))
+
+
+def _shared(values: tf.Tensor, Lk: tf.Tensor) -> tf.Tensor:
+    """One matrix for every path."""
+    return tf.broadcast_to(values, tf.concat([tf.shape(Lk)[:1], tf.shape(values)], axis=0))
+
+
+def _solve(Lk: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Lk^{-1} times one matrix, for each path."""
+    return tf.linalg.triangular_solve(Lk, _shared(values, Lk))
+
+
+def _repeat(Lk: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Lk [1, M, M] or [R, M, M] for each of R paths."""
+    return tf.broadcast_to(Lk, tf.concat([tf.shape(values)[:1], tf.shape(Lk)[1:]], axis=0))
+
 
 PROPAGATIONS = {"joint": joint_layer, "diagonal": diagonal_layer}
-MIN_LAYER_NOISE = 1e-8
 
 
 class SubsetDeepGP(gpflow.Module):
@@ -44,7 +225,7 @@ class SubsetDeepGP(gpflow.Module):
         self.jitter = architecture.jitter
         self.propagation = propagation
         dims = (X_S.shape[1], *self.widths[:-1])
-        self.kernels = [_kernel(architecture, dim) for dim in dims]
+        self.kernels = [build_kernel(architecture, dim) for dim in dims]
         self.means = [gpflow.Parameter(mean) for mean in means]
         eye = np.eye(len(X_S))
         self.factors = [
@@ -104,8 +285,3 @@ class SubsetDeepGP(gpflow.Module):
             hidden = self.posterior(layer)
             kls.append(kl_divergence(Lk, hidden.mean, hidden.covariance, hidden.log_determinant))
         return fit + own - tf.add_n([tf.reduce_mean(kl) for kl in kls])
-
-
-def _kernel(architecture: Architecture, dim: int):
-    lengthscales = np.full(dim, architecture.lengthscale) if architecture.ard else architecture.lengthscale
-    return KERNELS[architecture.kernel](variance=architecture.kernel_variance, lengthscales=lengthscales)

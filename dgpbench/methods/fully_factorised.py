@@ -18,26 +18,25 @@ import numpy as np
 import tensorflow as tf
 
 from dgpbench.data.scaling import Regression
-from dgpbench.gp.energies import hidden_bound
-from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
+from dgpbench.gp.objectives import hidden_bound
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, mean_map
-from dgpbench.gp.propagate import Paths
+from dgpbench.gp.propagation import Paths
 from dgpbench.gp.structures import mean_field
-from dgpbench.methods.arrays import put
-from dgpbench.methods.contract import FitSettings, Seeds, pick
-from dgpbench.methods.fully_factorised_settings import FullyFactorisedSettings
-from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.prediction import FIRST_Z, DeepPredictor, validation
+from dgpbench.methods.inducing_points import kmeans_centres
+from dgpbench.methods.interface import FitSettings, Seeds, pick
+from dgpbench.methods.predictor import FIRST_Z, MixturePredictor, assign, deep_predictor, validation
+from dgpbench.methods.settings import FullyFactorisedSettings
 from dgpbench.training.early_stopping import hold_out
-from dgpbench.training.log import TrainingLog
 from dgpbench.training.loops import adam, maximise
+from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import AdamSettings
 
 
 def fit(
-    train: Regression, settings: FitSettings[FullyFactorisedSettings, AdamSettings], seeds: Seeds, log: TrainingLog
-) -> DeepPredictor:
+    train: Regression, settings: FitSettings[FullyFactorisedSettings, AdamSettings], seeds: Seeds, monitor: Monitor
+) -> MixturePredictor:
     """Fit a deep GP with a Gaussian for each row's hidden layers.
 
     :param train: standardised rows X [N, D], Y [N, 1]
@@ -47,27 +46,27 @@ def fit(
     Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)
     model = build_model(settings, train.X, Z, principal_rows(fitting.X, method.widths()[:-1], seeds.initial, train.X))
     N = len(fitting.X)
-    monitor = DeepPredictor(model, training.validation_samples, {})
-    predictor = DeepPredictor(model, 1, {})
+    validator = deep_predictor(model, training.validation_samples)
+    predictor = deep_predictor(model, 1)
     predictor.diagnostics["iterations"] = maximise(
         lambda _step, X, y, rows: model.bound(X, y, rows, N),
         model.trainable_variables,
         fitting,
         training,
         seeds.batches,
-        log,
+        monitor,
         optimiser=adam(training, likelihood=model.prior.likelihood),
         predict=predictor.predict,
-        validation=validation(monitor, held_out, training, seeds.holdout),
+        validation=validation(validator, held_out, training, seeds.holdout),
     )
     return predictor
 
 
-def restore(settings: FitSettings[FullyFactorisedSettings, Any], arrays: Mapping[str, np.ndarray]) -> DeepPredictor:
-    """The predictor that ``arrays`` were taken from."""
+def restore(settings: FitSettings[FullyFactorisedSettings, Any], arrays: Mapping[str, np.ndarray]) -> MixturePredictor:
+    """Return the predictor that the arrays were taken from."""
     Z = arrays[FIRST_Z]
     means = [arrays[f".hidden.means[{layer}]"] for layer in range(settings.method.num_layers - 1)]
-    return DeepPredictor(put(arrays, build_model(settings, Z, Z, means)), 1, {})
+    return deep_predictor(assign(arrays, build_model(settings, Z, Z, means)), 1)
 
 
 def build_model(

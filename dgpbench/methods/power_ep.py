@@ -24,27 +24,34 @@ import numpy as np
 import tensorflow as tf
 
 from dgpbench.data.scaling import Regression
-from dgpbench.gp.energies import log_tilted, power_ep_energy
-from dgpbench.gp.gaussians import Blocks
+from dgpbench.gp.block_gaussian import Blocks
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
+from dgpbench.gp.objectives import log_tilted, power_ep_energy
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
-from dgpbench.gp.propagate import Paths, marginalise, path_shapes
-from dgpbench.gp.sites import TiedSites
-from dgpbench.methods.arrays import put
-from dgpbench.methods.contract import FitSettings, Seeds, pick
-from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.power_ep_settings import PowerEPSettings
-from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, DeepPredictor, normals_of_rows, validation
+from dgpbench.gp.propagation import Paths, marginalise, path_shapes
+from dgpbench.gp.tied_sites import TiedSites
+from dgpbench.methods.inducing_points import kmeans_centres
+from dgpbench.methods.interface import FitSettings, Seeds, pick
+from dgpbench.methods.predictor import (
+    COLUMNS_AT_ONCE,
+    FIRST_Z,
+    MixturePredictor,
+    assign,
+    deep_predictor,
+    normals_of_rows,
+    validation,
+)
+from dgpbench.methods.settings import PowerEPSettings
 from dgpbench.training.early_stopping import hold_out
-from dgpbench.training.log import TrainingLog
 from dgpbench.training.loops import adam, maximise
 from dgpbench.training.minibatches import base_seed, stateless_normals
+from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import AdamSettings
 
 
 def fit(
-    train: Regression, settings: FitSettings[PowerEPSettings, AdamSettings], seeds: Seeds, log: TrainingLog
-) -> DeepPredictor:
+    train: Regression, settings: FitSettings[PowerEPSettings, AdamSettings], seeds: Seeds, monitor: Monitor
+) -> MixturePredictor:
     """Fit a deep GP by power EP.
 
     :param train: standardised rows X [N, D], Y [N, 1]
@@ -54,7 +61,7 @@ def fit(
     Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)
     model = build_model(settings, train.X, Z, build_sites(method, len(fitting.X), seeds.initial))
     seed, R = base_seed(seeds.samples), training.paths
-    monitor = DeepPredictor(model, training.validation_samples, {})
+    validator = deep_predictor(model, training.validation_samples)
     predictor = predictor_of(model, settings)
     predictor.diagnostics["iterations"] = maximise(
         lambda step, X, y, _rows: model.energy(X, y, R, seed, step),
@@ -62,26 +69,26 @@ def fit(
         fitting,
         training,
         seeds.batches,
-        log,
+        monitor,
         optimiser=adam(training, likelihood=model.prior.likelihood),
         predict=predictor.predict,
-        validation=validation(monitor, held_out, training, seeds.holdout),
+        validation=validation(validator, held_out, training, seeds.holdout),
     )
     predictor.diagnostics |= model.noise()
     return predictor
 
 
-def restore(settings: FitSettings[PowerEPSettings, Any], arrays: Mapping[str, np.ndarray]) -> DeepPredictor:
-    """The predictor that ``arrays`` were taken from."""
+def restore(settings: FitSettings[PowerEPSettings, Any], arrays: Mapping[str, np.ndarray]) -> MixturePredictor:
+    """Return the predictor that the arrays were taken from."""
     Z = arrays[FIRST_Z]
     sites = build_sites(settings.method, 1, 0)  # N is of the cavity, in training alone, and the draws are written over
-    return predictor_of(put(arrays, build_model(settings, Z, Z, sites)), settings)
+    return predictor_of(assign(arrays, build_model(settings, Z, Z, sites)), settings)
 
 
-def predictor_of(model: "PowerEPModel", settings: FitSettings[PowerEPSettings, Any]) -> DeepPredictor:
+def predictor_of(model: "PowerEPModel", settings: FitSettings[PowerEPSettings, Any]) -> MixturePredictor:
     """Predictions of one Gaussian a row where moments are matched, else of a mixture."""
     num_samples = 1 if model.matched else settings.num_samples
-    return DeepPredictor(model, num_samples, {}, common_normals=settings.common_normals)
+    return deep_predictor(model, num_samples, common_normals=settings.common_normals)
 
 
 def build_model(

@@ -21,30 +21,27 @@ import tensorflow as tf
 
 from dgpbench.data.scaling import Regression
 from dgpbench.gp.layers import FeatureRows
-from dgpbench.gp.particles import log_joint, split_layers
+from dgpbench.gp.objectives import log_joint
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
-from dgpbench.gp.propagate import Paths, given, path_shapes
-from dgpbench.methods.arrays import arrays_of, put
-from dgpbench.methods.contract import FitSettings, Seeds, pick
-from dgpbench.methods.initialisation import kmeans_centres
-from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, compiled, normals_of_rows, predict_in_pieces
-from dgpbench.methods.sampling_settings import SamplingSettings
-from dgpbench.predictive import posterior
-from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.training.diagnostics import MAX_TRACES, chain_summary
-from dgpbench.training.log import TrainingLog
+from dgpbench.gp.propagation import Paths, given, path_shapes, split_layers
+from dgpbench.methods.inducing_points import kmeans_centres
+from dgpbench.methods.interface import FitSettings, Seeds, pick
+from dgpbench.methods.predictor import COLUMNS_AT_ONCE, FIRST_Z, MixturePredictor, assign, normals_of_rows
+from dgpbench.methods.settings import SamplingSettings
+from dgpbench.predictive import posterior_file
 from dgpbench.training.loops import adam
-from dgpbench.training.mcem import Chain, Schedule, run
 from dgpbench.training.minibatches import Minibatches, base_seed, stateless_normals
+from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import SamplerSettings
-from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerConstants
+from dgpbench.training.sghmc import Chain, MovingWindow, Sampler, SamplerConstants, Schedule, run
 
+MAX_TRACES = 64  # training rows with traced predictions
 MAX_FEATURES = 2**25  # numbers: 128 MB in float32, beyond which they are computed for each minibatch
 
 
 def fit(
-    train: Regression, settings: FitSettings[SamplingSettings, SamplerSettings], seeds: Seeds, log: TrainingLog
-) -> "SampledPredictor":
+    train: Regression, settings: FitSettings[SamplingSettings, SamplerSettings], seeds: Seeds, monitor: Monitor
+) -> MixturePredictor:
     """Sample a deep GP's inducing outputs.
 
     :param train: standardised rows X [N, D], Y [N, 1]
@@ -53,20 +50,20 @@ def fit(
     prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
     schedule = build_schedule(settings.training, settings.num_samples)
     chain = build_chain(prior, train, settings.method, settings.training, seeds)
-    taken, samples = run(chain, schedule, log)
+    taken, samples = run(chain, schedule, monitor)
     model = SampledDeepGP(prior, samples)
-    predictor = SampledPredictor(model, {"iterations": taken}, common_normals=settings.common_normals)
+    predictor = predictor_of(model, common_normals=settings.common_normals)
     rows = np.random.default_rng(seeds.prediction).permutation(len(train.X))[:MAX_TRACES]
-    traces = predictor.traces(train.X[rows], seeds.prediction)
-    predictor.diagnostics |= chain_summary(traces, schedule.thinning)
+    traces = trace_predictions(model, train.X[rows], seeds.prediction)
+    predictor.diagnostics |= {"iterations": taken} | chain_summary(traces, schedule.thinning)
     return predictor
 
 
-def restore(settings: FitSettings[SamplingSettings, Any], arrays: Mapping[str, np.ndarray]) -> "SampledPredictor":
-    """The predictor that ``arrays`` were taken from."""
+def restore(settings: FitSettings[SamplingSettings, Any], arrays: Mapping[str, np.ndarray]) -> MixturePredictor:
+    """Return the predictor that the arrays were taken from."""
     Z = arrays[FIRST_Z]
     model = SampledDeepGP(build_prior(architecture_of(settings), Z, Z), arrays[".samples"])
-    return SampledPredictor(put(arrays, model), {}, common_normals=settings.common_normals)
+    return predictor_of(assign(arrays, model), common_normals=settings.common_normals)
 
 
 def architecture_of(settings: FitSettings[SamplingSettings, Any]) -> Architecture:
@@ -110,14 +107,14 @@ def build_chain(
 
 
 def first_layer(prior: DeepGP, X: np.ndarray) -> FeatureRows | None:
-    """What the first layer says about all rows, where that is no more than ``MAX_FEATURES`` numbers, else None."""
+    """Return the first layer's features of all rows; None where they are more than ``MAX_FEATURES`` numbers."""
     layer = prior.layers[0]
     if len(X) * layer.Z.shape[0] > MAX_FEATURES:
         return None
     Lk = layer.cholesky()
     pieces = [X[start : start + COLUMNS_AT_ONCE] for start in range(0, len(X), COLUMNS_AT_ONCE)]
-    found = [FeatureRows.of(layer.features(tf.constant(piece[None]), Lk)) for piece in pieces]
-    return FeatureRows(*(tf.concat(values, axis=0) for values in zip(*found, strict=True)))
+    features = [FeatureRows.of(layer.features(tf.constant(piece[None]), Lk)) for piece in pieces]
+    return FeatureRows(*(tf.concat(values, axis=0) for values in zip(*features, strict=True)))
 
 
 class SampledDeepGP(gpflow.Module):
@@ -147,45 +144,79 @@ class SampledDeepGP(gpflow.Module):
         )
 
 
-class SampledPredictor:
-    """Predicts a mixture of one Gaussian for each posterior sample.
+def predictor_of(model: SampledDeepGP, *, common_normals: bool = False) -> MixturePredictor:
+    """Return the predictor of one Gaussian for each sample of v; its posterior is the samples.
 
-    :param model: a prior and its samples
-    :param diagnostics: what the record should keep about the fit
-    :param common_normals: as of ``FitSettings``
+    :param common_normals: as in ``FitSettings``
+    """
+    S = model.samples.shape[0]
+
+    def moments(X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        shapes = path_shapes(model.widths, S, tf.shape(X)[0])
+        paths = model.paths(X, normals_of_rows(shapes, seed, chunk, X.dtype, common=common_normals))
+        return paths.mean, paths.variance + model.prior.noise_variance
+
+    def posterior() -> dict[str, np.ndarray]:
+        """Return the samples, [S, T_l, M] a layer (Lindinger et al. 2020, Fig. S6)."""
+        layers = split_layers(tf.constant(model.samples.numpy()), model.widths)
+        return posterior_file.of_samples([v.numpy() for v in layers])
+
+    num_features = model.prior.layers[0].Z.shape[1]
+    return MixturePredictor(model, moments, num_features, COLUMNS_AT_ONCE // S, posterior)
+
+
+def trace_predictions(model: SampledDeepGP, X: np.ndarray, seed: int) -> np.ndarray:
+    """Return the predicted mean at each row for each sample in turn, [S, B].
+
+    All samples share their normals, so the trace varies with v alone and shows how v mixes.
     """
 
-    def __init__(self, model: SampledDeepGP, diagnostics: dict, *, common_normals: bool = False):
-        self.model = model
-        self.common_normals = common_normals
-        self.diagnostics = diagnostics
-        self._moments = compiled(self._compute_moments, model.prior.layers[0].Z.shape[1])
-        self._traces = tf.function(self._compute_traces, autograph=False)
+    def means(X: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        shapes = path_shapes(model.widths, 1, tf.shape(X)[0])
+        return model.paths(X, stateless_normals(shapes, seed, tf.constant(0, tf.int64), X.dtype)).mean
 
-    def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        shapes = path_shapes(self.model.widths, self.model.samples.shape[0], tf.shape(X)[0])
-        paths = self.model.paths(X, normals_of_rows(shapes, seed, chunk, X.dtype, common=self.common_normals))
-        return paths.mean, paths.variance + self.model.prior.noise_variance
+    return tf.function(means, autograph=False)(X, base_seed(seed)).numpy()
 
-    def _compute_traces(self, X: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        # The same normals for every sample: the trace then varies with v alone, and shows how v mixes.
-        shapes = path_shapes(self.model.widths, 1, tf.shape(X)[0])
-        return self.model.paths(X, stateless_normals(shapes, seed, tf.constant(0, tf.int64), X.dtype)).mean
 
-    def traces(self, X: np.ndarray, seed: int) -> np.ndarray:
-        """The predicted mean at each row for each sample in turn, [S, B]."""
-        return self._traces(X, base_seed(seed)).numpy()
+def chain_summary(traces: np.ndarray, thinning: int) -> dict[str, float | int]:
+    """What a record says about the mixing of a chain's predictions.
 
-    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
-        """The predictive mixture at standardised inputs X [N, D], all samples at once, in chunks of rows."""
-        size = max(1, COLUMNS_AT_ONCE // self.model.samples.shape[0])
-        return predict_in_pieces(self._moments, X, seed, size)
+    :param traces: the predicted mean at some rows for each collected draw, [S, n]
+    :param thinning: sampler steps between two draws
+    """
+    tau = autocorrelation_time(traces)
+    return {
+        "collected_samples": len(traces),
+        "steps_between_samples": thinning,
+        "autocorrelation_steps_median": float(np.median(tau) * thinning),
+        "autocorrelation_steps_max": float(tau.max() * thinning),
+        "effective_samples_median": float(np.median(len(traces) / tau)),
+        "effective_samples_min": float((len(traces) / tau).min()),
+    }
 
-    def posterior(self) -> dict[str, np.ndarray]:
-        """The samples of v, [S, T_l, M] a layer (Lindinger et al. 2020, Fig. S6)."""
-        layers = split_layers(tf.constant(self.model.samples.numpy()), self.model.widths)
-        return posterior.of_samples([v.numpy() for v in layers])
 
-    def parameters(self) -> dict[str, np.ndarray]:
-        """Every parameter by path, and the samples."""
-        return arrays_of(self.model)
+def autocorrelation_time(traces: np.ndarray, window: float = 5.0) -> np.ndarray:
+    """tau = 1 + 2 sum_{k=1}^{m} rho_k for each trace, with the smallest m >= window tau(m) (Sokal 1997).
+
+    :param traces: successive draws, [S, n]
+    :return: tau in units of one draw, at least 1, [n]; 1 for a constant trace
+    """
+    rho = autocorrelation(traces)
+    sums = 2.0 * np.cumsum(rho, axis=0) - 1.0
+    lags = np.arange(len(rho))[:, None]
+    enough = lags >= window * sums
+    last = np.where(enough.any(axis=0), enough.argmax(axis=0), len(rho) - 1)
+    return np.maximum(sums[last, np.arange(rho.shape[1])], 1.0)
+
+
+def autocorrelation(traces: np.ndarray) -> np.ndarray:
+    """rho_k of each trace for k = 0 .. S - 1, by the Fourier transform, [S, n]; rho_k = 0 for a constant trace."""
+    S = len(traces)
+    centred = traces - traces.mean(axis=0)
+    spectrum = np.fft.rfft(centred, n=2 * S, axis=0)
+    covariance = np.fft.irfft(np.abs(spectrum) ** 2, axis=0)[:S]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = covariance / covariance[0]
+    rho = np.nan_to_num(rho, nan=0.0, posinf=0.0, neginf=0.0)
+    rho[0] = 1.0
+    return rho

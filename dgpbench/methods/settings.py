@@ -1,14 +1,18 @@
-"""The settings that families share, ``method.KEY`` on the command line, and what the rest of the house asks of them.
+"""The settings of our families, ``method.KEY`` on the command line.
 
-No TensorFlow here, nor in the ``*_settings.py`` beside each family: settings are checked before anything heavy starts.
+This module imports no TensorFlow: settings are checked before anything heavy starts.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
+
+import yaml
 
 from dgpbench.config.settings import recorded, setting
 from dgpbench.errors import UserError
+from dgpbench.gp.structures import STRUCTURES, num_blocks
 from dgpbench.training.settings import AdamSettings, SamplerSettings, TrainingSettings
 
 KERNELS = ("squared_exponential", "matern12", "matern32", "matern52")
@@ -145,6 +149,175 @@ class MeanMapSettings(DeepSettings):
     train_inducing_inputs: bool = setting("train Z")
 
 
+@dataclass(frozen=True)
+class ExactSettings(GPSettings):
+    """``gpr``."""
+
+    max_rows: int = setting("exact GP regression refuses more training rows than this", low=1)
+
+    def check_rows(self, num_rows: int) -> None:
+        if num_rows > self.max_rows:
+            raise UserError(
+                f"{self.name} takes at most {self.max_rows:,} training rows (method.max_rows) and this split has "
+                f"{num_rows:,}; sgpr, fitc and sgp take any number"
+            )
+
+    def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
+        del training, num_samples
+        return {"the matrix k(X, X), whose size is that of the training rows": 3 * sizes.itemsize * sizes.num_rows**2}
+
+
+@dataclass(frozen=True)
+class SparseSettings(GPSettings):
+    """``sgpr`` and ``fitc``."""
+
+    approximation: str = setting("the sparse model: Titsias' bound, or FITC", words=("sgpr", "fitc"))
+    num_inducing: int = setting("M, inducing points", low=1)
+    train_inducing_inputs: bool = setting("train Z")
+
+    def shapes(self, num_features: int) -> dict[str, tuple[int | None, ...]]:
+        return super().shapes(num_features) | {".inducing_variable.Z": (self.num_inducing, num_features)}
+
+    def check_rows(self, num_rows: int) -> None:
+        check_num_inducing(self.num_inducing, num_rows)
+
+    def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
+        del training, num_samples
+        columns = 3 * sizes.itemsize * self.num_inducing * sizes.num_rows
+        return {"the matrix k(Z, X) (method.num_inducing)": columns}
+
+
+@dataclass(frozen=True)
+class StructuredSettings(MeanMapSettings):
+    """``mf``, ``star``, ``fc`` and their relatives; ``sgp`` at one layer."""
+
+    white_noise: float | None = setting("w, white noise of hidden layers at the start", above=0)
+    whiten: bool = setting("parametrise q by v = Lk^{-1} (u - m(Z)), not by u")
+    marginalise: bool = setting("integrate the inducing outputs out (Theorem 1), or sample them")
+    hidden_scale: float = setting("C of hidden layers starts as this multiple of the identity", above=0)
+    output_scale: float = setting("C of the output layer starts as this multiple of the identity", above=0)
+    structure: str = setting("which blocks of C exist", words=tuple(STRUCTURES))
+    output_start: str = setting(
+        "where the output layer starts: at the prior, or at a sparse GP fitted to the inputs it sees then",
+        words=("prior", "sgpr"),
+        default="prior",
+    )
+    covariance_rate: float = setting(
+        "Adam's learning rate of C, as a share of training.learning_rate", above=0, default=1.0
+    )
+    blocks: list | None = setting("couplings of method.structure=custom")
+    blocks_file: str | None = setting("YAML file with the couplings of method.structure=custom")
+
+    starts_from_records: ClassVar[bool] = True
+    no_natural_gradients: ClassVar[str] = (
+        "with blocks left out, the map to natural parameters is not invertible (Lindinger et al. 2020)"
+    )
+
+    def __post_init__(self) -> None:
+        if self.blocks_file is not None:
+            object.__setattr__(self, "blocks", _read_blocks(self.blocks_file))
+            object.__setattr__(self, "blocks_file", None)  # what it says counts, not where it lies
+        if self.output_start == "sgpr" and not self.whiten:
+            raise UserError("method.output_start=sgpr starts q in whitened coordinates; it takes method.whiten=true")
+        if self.output_start == "sgpr" and self.num_layers > 1 and self.mean_function == "zero":
+            raise UserError(
+                "method.output_start=sgpr fits the output layer to inputs that mean maps carry to it; "
+                "it takes method.mean_function=pca"
+            )
+        if (self.structure == "custom") != (self.blocks is not None):
+            raise UserError(
+                "method.structure=custom takes its couplings from method.blocks or method.blocks_file"
+                if self.blocks is None
+                else f"method.blocks belongs to method.structure=custom, and the structure is {self.structure}"
+            )
+
+    def num_blocks(self) -> int:
+        return num_blocks(self.structure, self.widths())
+
+
+@dataclass(frozen=True)
+class SamplingSettings(MeanMapSettings):
+    """``sghmc``."""
+
+    white_noise: float | None = setting("w, white noise of hidden layers at the start", above=0)
+    step_size: float = setting("eps of the sampler", above=0)
+    friction: float = setting("alpha of the sampler", above=0, high=1)
+    freeze: str = setting("preconditioner after the burn-in: a mean, or the published snapshot", words=("mean", "last"))
+    noise: str = setting("plain, or corrected for the variance that minibatches add", words=("plain", "corrected"))
+
+
+@dataclass(frozen=True)
+class SubsetSettings(DeepSettings):
+    """``sod``, ``sod_random``, ``sod_leverage`` and ``sod_dpp``."""
+
+    subset: str = setting("which training rows are the subset", words=("kmeans", "random", "leverage", "dpp"))
+    propagation: str = setting(
+        "draws of hidden layers: the paper's joint ones, or the published code's", words=("joint", "diagonal")
+    )
+    start: str = setting("mu of the subset's hidden values at the start", words=("projected", "uniform"))
+    hidden_variance: float = setting("Sig of hidden layers starts as this multiple of the identity", above=0)
+    output_variance: float = setting("Sig of the output layer starts as this multiple of the identity", above=0)
+    layer_noise: float = setting("s2_l, noise of hidden layers at the start", above=1e-8)
+    covariance_rate: float = setting(
+        "Adam's learning rate of C, as a share of training.learning_rate", above=0, default=1.0
+    )
+
+    def shapes(self, num_features: int) -> dict[str, tuple[int | None, ...]]:
+        means = {f".means[{layer}]": (width, self.num_inducing) for layer, width in enumerate(self.widths())}
+        return {ROWS: (self.num_inducing, num_features), TARGETS: (self.num_inducing,), **means}
+
+    no_natural_gradients: ClassVar[str] = "its last q enters the bound through the subset's labels alone"
+
+
+@dataclass(frozen=True)
+class PowerEPSettings(MeanMapSettings):
+    """``aep`` and ``aepmcm``."""
+
+    power: float = setting("alpha of power EP; 1 is EP, the limit 0 is variational", above=0, high=1)
+    propagation: str = setting(
+        "how rows pass the layers: Gaussians with matched moments (aep), or samples (aepmcm)",
+        words=("match_moments", "sample"),
+    )
+    output_noise: float = setting("s2_l, noise that hidden layers add, at the start", above=0)
+    # Sites only narrow the prior, whose standard deviation is 1.
+    hidden_scale: float = setting("standard deviation of v in hidden layers at the start", above=0, below=1)
+    output_scale: float = setting("standard deviation of v in the output layer at the start", above=0, below=1)
+    hidden_mean_spread: float = setting("hidden means start at normal draws of this standard deviation", low=0)
+
+    def __post_init__(self) -> None:
+        if self.propagation == "match_moments":
+            check_psi_statistics(self.kernel)
+
+
+@dataclass(frozen=True)
+class FullyFactorisedSettings(MeanMapSettings):
+    """``fully_factorised``."""
+
+    output_noise: float = setting("s2_l, noise that hidden layers add, at the start", above=0)
+    hidden_scale: float = setting("C of hidden layers starts as this multiple of the identity", above=0)
+    output_scale: float = setting("C of the output layer starts as this multiple of the identity", above=0)
+    row_variance: float = setting("variance of each row's hidden values at the start", above=0)
+
+    no_natural_gradients: ClassVar[str] = "its q is trained together with the rows' own Gaussians"
+
+    def __post_init__(self) -> None:
+        check_psi_statistics(self.kernel)
+
+    def num_blocks(self) -> int:
+        return sum(self.widths())
+
+
+FAMILIES: dict[str, type[MethodSettings]] = {
+    "exact": ExactSettings,
+    "fully_factorised": FullyFactorisedSettings,
+    "power_ep": PowerEPSettings,
+    "sampling": SamplingSettings,
+    "sparse": SparseSettings,
+    "structured": StructuredSettings,
+    "subset": SubsetSettings,
+}
+
+
 def check_num_inducing(num_inducing: int, num_rows: int) -> None:
     """Refuse more inducing points than training rows."""
     if num_inducing > num_rows:
@@ -160,3 +333,13 @@ def check_psi_statistics(kernel: str) -> None:
         raise UserError(
             "method.kernel must be squared_exponential for aep and fully_factorised: their psi statistics need it"
         )
+
+
+def _read_blocks(path: str) -> list:
+    try:
+        blocks = yaml.safe_load(Path(path).read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        raise UserError(f"method.blocks_file={path} cannot be read: {str(problem).splitlines()[0]}") from None
+    if not isinstance(blocks, list):
+        raise UserError(f"method.blocks_file={path} must hold a list of {{layers: [l, k], gps: same}} entries")
+    return blocks

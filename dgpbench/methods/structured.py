@@ -16,27 +16,37 @@ import tensorflow as tf
 
 from dgpbench.data.scaling import Regression
 from dgpbench.errors import UserError
-from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp.block_gaussian import BlockGaussian
+from dgpbench.gp.linear_algebra import whiten
 from dgpbench.gp.objectives import elbo
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
-from dgpbench.gp.propagate import Paths, given, marginalise, path_shapes
+from dgpbench.gp.propagation import Paths, given, marginalise, path_shapes
 from dgpbench.gp.structures import STRUCTURES, Structure
-from dgpbench.methods.arrays import put
-from dgpbench.methods.contract import FitSettings, Seeds, pick
-from dgpbench.methods.initialisation import START_ROWS, fit_output_layer, kmeans_centres
-from dgpbench.methods.prediction import COLUMNS_AT_ONCE, FIRST_Z, DeepPredictor, normals_of_rows, validation
-from dgpbench.methods.structured_settings import StructuredSettings
+from dgpbench.methods.inducing_points import kmeans_centres
+from dgpbench.methods.interface import FitSettings, Seeds, pick
+from dgpbench.methods.predictor import (
+    COLUMNS_AT_ONCE,
+    FIRST_Z,
+    MixturePredictor,
+    assign,
+    deep_predictor,
+    normals_of_rows,
+    validation,
+)
+from dgpbench.methods.settings import StructuredSettings
 from dgpbench.training.early_stopping import hold_out
-from dgpbench.training.log import TrainingLog
 from dgpbench.training.loops import adam, decayed, maximise
 from dgpbench.training.minibatches import base_seed, stateless_normals
+from dgpbench.training.monitor import Monitor
 from dgpbench.training.natural_gradient import NaturalGradientAdam
 from dgpbench.training.settings import AdamSettings, NaturalGradientSettings
 
+START_ROWS, START_ITERATIONS = 10_000, 200  # of the sparse GP that the output layer starts from
+
 
 def fit(
-    train: Regression, settings: FitSettings[StructuredSettings, AdamSettings], seeds: Seeds, log: TrainingLog
-) -> DeepPredictor:
+    train: Regression, settings: FitSettings[StructuredSettings, AdamSettings], seeds: Seeds, monitor: Monitor
+) -> MixturePredictor:
     """Fit a deep GP with a structured Gaussian posterior.
 
     :param train: standardised rows X [N, D], Y [N, 1]
@@ -45,31 +55,31 @@ def fit(
     fitting, held_out = hold_out(train, training, seeds.holdout)
     model = build_model(settings, train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial))
     if method.output_start == "sgpr":
-        start_output_layer(model, fitting, seeds.initial, log)
+        start_output_layer(model, fitting, seeds.initial, monitor)
     if settings.initial is not None:
         start_from(model, settings.initial)
     N, R, seed = len(fitting.X), training.paths, base_seed(seeds.samples)
-    monitor = DeepPredictor(model, training.validation_samples, {})
-    predictor = DeepPredictor(model, settings.num_samples, {}, common_normals=settings.common_normals)
+    validator = deep_predictor(model, training.validation_samples)
+    predictor = deep_predictor(model, settings.num_samples, common_normals=settings.common_normals)
     predictor.diagnostics["iterations"] = maximise(
         lambda step, X, y, _rows: model.elbo(X, y, N, R, seed, step),
         model.trainable_variables,
         fitting,
         training,
         seeds.batches,
-        log,
+        monitor,
         predict=predictor.predict,
         optimiser=build_optimiser(settings, model),
-        validation=validation(monitor, held_out, training, seeds.holdout),
+        validation=validation(validator, held_out, training, seeds.holdout),
     )
     return predictor
 
 
-def restore(settings: FitSettings[StructuredSettings, Any], arrays: Mapping[str, np.ndarray]) -> DeepPredictor:
-    """The predictor that ``arrays`` were taken from."""
+def restore(settings: FitSettings[StructuredSettings, Any], arrays: Mapping[str, np.ndarray]) -> MixturePredictor:
+    """Return the predictor that the arrays were taken from."""
     Z = arrays[FIRST_Z]
-    model = put(arrays, build_model(settings, Z, Z))
-    return DeepPredictor(model, settings.num_samples, {}, common_normals=settings.common_normals)
+    model = assign(arrays, build_model(settings, Z, Z))
+    return deep_predictor(model, settings.num_samples, common_normals=settings.common_normals)
 
 
 def build_model(settings: FitSettings[StructuredSettings, Any], X: np.ndarray, Z: np.ndarray) -> "DeepModel":
@@ -101,15 +111,43 @@ def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
         parameters[name].assign(initial[name])
 
 
-def start_output_layer(model: "DeepModel", rows: Regression, seed: int, log: TrainingLog) -> None:
+def start_output_layer(model: "DeepModel", rows: Regression, seed: int, monitor: Monitor) -> None:
     """Start the output layer at a sparse GP fitted to what it sees of some training rows, one path each."""
     chosen = np.random.default_rng(seed).permutation(len(rows.X))[:START_ROWS]
     X = tf.constant(rows.X[chosen])
     hidden = model.paths(X, 1, base_seed(seed), tf.constant(0, tf.int64)).hidden
     H = tf.transpose(hidden[-1][:, 0]) if hidden else X
-    mean, factor = fit_output_layer(model.prior, H, rows.Y[chosen], len(rows.X) / len(chosen), log)
+    mean, factor = fit_output_layer(model.prior, H, rows.Y[chosen], len(rows.X) / len(chosen), monitor)
     model.q.means[-1].assign(mean[None])
     model.q.diagonal[-1].assign(factor[None])
+
+
+def fit_output_layer(
+    prior: DeepGP, H: tf.Tensor, Y: np.ndarray, weight: float, monitor: Monitor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Put the output layer's kernel, Z and the noise variance where a sparse GP ends that is fitted to the inputs which
+    the layer sees at the start; the optimal q(v) = N(m, C C^T) there.
+
+        m = weight B^{-1} A y / s,   C C^T = B^{-1},   B = I + weight A A^T,   A = Lk^{-1} k(Z, H) / s
+
+    Reference: Titsias 2009, whose collapsed bound L-BFGS maximises.
+
+    :param H: n of the training rows, each through one path of the hidden layers, [n, T_{L-1}]
+    :param Y: their targets, [n, 1]
+    :param weight: training rows for each of the n
+    :return: m [M], C [M, M] lower triangular
+    """
+    layer = prior.layers[-1]
+    inducing = gpflow.inducing_variables.InducingPoints(layer.Z)
+    model = gpflow.models.SGPR((H, Y), layer.kernel, inducing, likelihood=prior.likelihood)
+    loss = model.training_loss_closure(compile=True)
+    options = {"maxiter": START_ITERATIONS}
+    monitor.training(lambda: gpflow.optimizers.Scipy().minimize(loss, model.trainable_variables, options=options))
+    s = tf.sqrt(prior.noise_variance)
+    A = whiten(layer.cholesky(), layer.kernel(layer.Z, H)) / s
+    B = tf.eye(A.shape[0], dtype=A.dtype) + weight * tf.matmul(A, A, transpose_b=True)
+    covariance = tf.linalg.inv(B)
+    return weight * tf.linalg.matvec(covariance, tf.linalg.matvec(A, Y[:, 0])) / s, tf.linalg.cholesky(covariance)
 
 
 def build_posterior(method: StructuredSettings) -> BlockGaussian:

@@ -17,17 +17,15 @@ import tensorflow as tf
 from dgpbench.data.scaling import Regression
 from dgpbench.gp.prior import Architecture, mean_map
 from dgpbench.gp.subset_model import SubsetDeepGP
-from dgpbench.methods.arrays import arrays_of, put
-from dgpbench.methods.contract import FitSettings, Seeds, pick
-from dgpbench.methods.prediction import ROWS, TARGETS, compiled, normals_of_rows, predict_in_pieces, validation
-from dgpbench.methods.subset_choice import choose
-from dgpbench.methods.subset_settings import SubsetSettings
-from dgpbench.predictive import posterior
-from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.methods.inducing_points import choose
+from dgpbench.methods.interface import FitSettings, Seeds, pick
+from dgpbench.methods.predictor import MixturePredictor, assign, normals_of_rows, validation
+from dgpbench.methods.settings import ROWS, TARGETS, SubsetSettings
+from dgpbench.predictive import posterior_file
 from dgpbench.training.early_stopping import hold_out
-from dgpbench.training.log import TrainingLog
 from dgpbench.training.loops import adam, maximise
 from dgpbench.training.minibatches import base_seed, stateless_normals
+from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import AdamSettings
 
 # Rows x samples of one prediction graph call: bounds its memory. Each call factorises every path's kernel matrices.
@@ -35,8 +33,8 @@ COLUMNS_AT_ONCE = 32768
 
 
 def fit(
-    train: Regression, settings: FitSettings[SubsetSettings, AdamSettings], seeds: Seeds, log: TrainingLog
-) -> "SubsetPredictor":
+    train: Regression, settings: FitSettings[SubsetSettings, AdamSettings], seeds: Seeds, monitor: Monitor
+) -> MixturePredictor:
     """Fit a deep GP whose inducing points are training rows.
 
     :param train: standardised rows X [N, D], Y [N, 1]
@@ -49,15 +47,15 @@ def fit(
     num_others, R, seed = len(others), training.paths, base_seed(seeds.samples)
     # With every row in the subset nothing is left to draw from: rows that count for nothing stand in.
     drawn = others if num_others else np.arange(len(fitting.X))
-    monitor = SubsetPredictor(model, training.validation_samples, {})
-    predictor = SubsetPredictor(model, settings.num_samples, {}, rows, common_normals=settings.common_normals)
+    validator = predictor_of(model, training.validation_samples)
+    predictor = predictor_of(model, settings.num_samples, rows, common_normals=settings.common_normals)
     predictor.diagnostics["iterations"] = maximise(
         lambda step, X, y, _rows: elbo(model, X, y, num_others, R, seed, step),
         model.trainable_variables,
         Regression(fitting.X[drawn], fitting.Y[drawn]),
         training,
         seeds.batches,
-        log,
+        monitor,
         optimiser=adam(
             training,
             likelihood=model.likelihood,
@@ -65,16 +63,16 @@ def fit(
             share=method.covariance_rate,
         ),
         predict=predictor.predict,
-        validation=validation(monitor, held_out, training, seeds.holdout),
+        validation=validation(validator, held_out, training, seeds.holdout),
     )
     return predictor
 
 
-def restore(settings: FitSettings[SubsetSettings, Any], arrays: Mapping[str, np.ndarray]) -> "SubsetPredictor":
-    """The predictor that ``arrays`` were taken from; its subset is all the rows that they hold."""
+def restore(settings: FitSettings[SubsetSettings, Any], arrays: Mapping[str, np.ndarray]) -> MixturePredictor:
+    """Return the predictor that the arrays were taken from; their rows are the subset."""
     subset = Regression(arrays[ROWS], arrays[TARGETS][:, None])
-    model = put(arrays, build_model(settings.method, subset, np.arange(len(subset.X)), 0))
-    return SubsetPredictor(model, settings.num_samples, {}, common_normals=settings.common_normals)
+    model = assign(arrays, build_model(settings.method, subset, np.arange(len(subset.X)), 0))
+    return predictor_of(model, settings.num_samples, common_normals=settings.common_normals)
 
 
 def build_model(method: SubsetSettings, train: Regression, rows: np.ndarray, seed: int) -> SubsetDeepGP:
@@ -119,50 +117,28 @@ def elbo(model: SubsetDeepGP, X, y, num_others: int, num_samples: int, seed, ste
     return model.bound(model.paths(X, normals[: len(subset)], normals[len(subset) :]), y, num_others)
 
 
-class SubsetPredictor:
-    """Predicts one Gaussian for each path: a mixture of S components a row.
+def predictor_of(
+    model: SubsetDeepGP, num_samples: int, rows: np.ndarray | None = None, *, common_normals: bool = False
+) -> MixturePredictor:
+    """Return the predictor of one Gaussian for each path; its posterior is q(f_S) and the subset's row numbers.
 
-    :param model: a trained model
-    :param num_samples: S
-    :param diagnostics: what the record should keep about the fit
-    :param rows: numbers of the subset's rows among those that were fitted to
-    :param common_normals: as of ``FitSettings``
+    :param num_samples: S; a single layer has one path
+    :param rows: numbers of the subset's rows among the fitted rows
+    :param common_normals: as in ``FitSettings``
     """
+    S = num_samples if len(model.widths) > 1 else 1
 
-    def __init__(
-        self,
-        model: SubsetDeepGP,
-        num_samples: int,
-        diagnostics: dict,
-        rows: np.ndarray | None = None,
-        *,
-        common_normals: bool = False,
-    ):
-        self.model = model
-        self.common_normals = common_normals
-        self.num_samples = num_samples if len(model.widths) > 1 else 1
-        self.diagnostics = diagnostics
-        self.rows = rows
-        self._moments = compiled(self._compute_moments, model.X_S.shape[1])
+    def moments(X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        shapes, row_shapes = model.normal_shapes(S, tf.shape(X)[0])
+        # The subset's draws are those of chunk 0 in every chunk: path s is one function for all rows.
+        normals = stateless_normals(shapes, seed, tf.constant(0, tf.int64), X.dtype)
+        row_normals = normals_of_rows(row_shapes, seed, chunk + 1, X.dtype, common=common_normals)
+        paths = model.paths(X, normals, row_normals)
+        return paths.mean, paths.variance + model.noise_variance
 
-    def _compute_moments(self, X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        subset, rows = self.model.normal_shapes(self.num_samples, tf.shape(X)[0])
-        # The subset's draws are those of chunk 0 whatever the chunk: path s is one function for all rows.
-        drawn = stateless_normals(subset, seed, tf.constant(0, tf.int64), X.dtype)
-        of_rows = normals_of_rows(rows, seed, chunk + 1, X.dtype, common=self.common_normals)
-        paths = self.model.paths(X, drawn, of_rows)
-        return paths.mean, paths.variance + self.model.noise_variance
+    def posterior() -> dict[str, np.ndarray]:
+        layers = [model.posterior(layer) for layer in range(len(model.widths))]
+        return posterior_file.of_subset([q.mean.numpy() for q in layers], [q.factor.numpy() for q in layers], rows)
 
-    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
-        """The predictive mixture at standardised inputs X [N, D], in chunks of bounded memory."""
-        size = max(1, COLUMNS_AT_ONCE // self.num_samples)
-        return predict_in_pieces(self._moments, X, seed, size)
-
-    def posterior(self) -> dict[str, np.ndarray]:
-        """q's means and factors in the values' own coordinates, and which rows are the subset."""
-        layers = [self.model.posterior(layer) for layer in range(len(self.model.widths))]
-        return posterior.of_subset([q.mean.numpy() for q in layers], [q.factor.numpy() for q in layers], self.rows)
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        """Every parameter by path, and the subset's rows."""
-        return arrays_of(self.model) | {ROWS: self.model.X_S.numpy(), TARGETS: self.model.y_S.numpy()}
+    data = {ROWS: model.X_S.numpy(), TARGETS: model.y_S.numpy()}
+    return MixturePredictor(model, moments, model.X_S.shape[1], COLUMNS_AT_ONCE // S, posterior, data)

@@ -24,8 +24,8 @@ from dgpbench.config import groups
 from dgpbench.config.canonical import config_hash, plain
 from dgpbench.config.settings import typed
 from dgpbench.errors import UserError
+from dgpbench.methods.plugins import is_of_this_code
 from dgpbench.models.model import CHOICES, Choices, Model, refusing
-from dgpbench.plugins.method import is_of_this_code
 from dgpbench.runs import record as records
 from dgpbench.runs import store
 from dgpbench.runs.description import FORMAT, Description

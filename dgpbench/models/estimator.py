@@ -20,16 +20,16 @@ from dgpbench.data.table import Table
 from dgpbench.data.table_settings import TableSettings
 from dgpbench.data.user_table import of_frame, settings_of
 from dgpbench.errors import Diverged, UserError
+from dgpbench.methods import plugins
 from dgpbench.models import directory, training
 from dgpbench.models.model import Model
 from dgpbench.models.summaries import quantile_name
-from dgpbench.plugins import loading
 from dgpbench.predictive.distribution import PredictiveDistribution
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.runs.validation import parse_known
 
-groups.find_by(loading.find, loading.offers)
+groups.find_by(plugins.find, plugins.offers)
 OUTPUTS = ("default", "pandas")
 # Keys of the command line that are parameters of their own here, or are about what a fit to given rows has not.
 SECTIONS = ("method", "training", "prediction", "dataset", "task")

@@ -9,15 +9,15 @@ import numpy as np
 
 from dgpbench.data.scaling import Found, Regression
 from dgpbench.errors import Diverged, UserError
-from dgpbench.methods.contract import Seeds, restore_function
+from dgpbench.methods.interface import Seeds, restore_function
 from dgpbench.models.training import with_fewer_inducing_points
-from dgpbench.predictive import metrics, points
 from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.predictive.predictive import Quantiles
+from dgpbench.predictive.quantiles import Quantiles
+from dgpbench.predictive.scores import all_scores, per_row
 from dgpbench.runs import fitting
 from dgpbench.runs.resolve import Run
 from dgpbench.seeds import seed_for
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 SEEDS = Seeds(**{each.name: seed_for(each.name, check="method") for each in fields(Seeds)})
 NEW_ROWS = 17
@@ -62,7 +62,7 @@ class Trial:
         if anew or (rows, features) not in self._fits:
             train = self.table(rows, features)
             run = with_fewer_inducing_points(self.run, train)
-            self._fits[rows, features] = fitting.fit(run, train, SEEDS, TrainingLog())
+            self._fits[rows, features] = fitting.fit(run, train, SEEDS, Monitor())
         return self._fits[rows, features].predictor
 
     def restored(self, rows: int, features: int) -> Any:
@@ -110,13 +110,13 @@ def _several_features(trial: Trial) -> str | None:
 def _shape(found: Found) -> str | None:
     if found.shape != (NEW_ROWS, 1):
         return f"predictions of {NEW_ROWS} rows have shape {found.shape}"
-    scores = metrics.scores(points.rows_of(found, np.zeros((NEW_ROWS, 1))))  # refuses what is not finite
+    scores = all_scores(per_row(found, np.zeros((NEW_ROWS, 1))))  # refuses what is not finite
     return None if scores else "its predictions give no score at all"
 
 
 def _units(trial: Trial) -> str | None:
     train, predictor = trial.table(60, 4), trial.fit(60, 4)
-    rows = points.rows_of(predictor.predict(train.X, SEEDS.prediction), train.Y)
+    rows = per_row(predictor.predict(train.X, SEEDS.prediction), train.Y)
     for name, what in (("mean", "its mean"), ("q50", "its median")):
         if name in rows and (rmse := float(np.sqrt(np.mean((rows[name] - train.Y) ** 2)))) > WORST_RMSE:
             return (
@@ -193,7 +193,7 @@ def _row(found: Found, row: int) -> list[np.ndarray]:
 
 def _equal(a: Any, b: Any, tolerance: float) -> bool:
     if not isinstance(a, list):
-        a, b = (points.rows_of(each, np.zeros(each.shape)) for each in (a, b))
+        a, b = (per_row(each, np.zeros(each.shape)) for each in (a, b))
         a, b = (list(each.values()) for each in (a, b))
     return all(np.allclose(x, y, rtol=tolerance, atol=tolerance) for x, y in zip(a, b, strict=True))
 

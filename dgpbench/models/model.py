@@ -11,7 +11,7 @@ import numpy as np
 
 from dgpbench.data.table_settings import TableSettings
 from dgpbench.errors import UserError
-from dgpbench.methods.contract import Predictor
+from dgpbench.methods.interface import Predictor
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs.description import Description
 from dgpbench.system import tf_session

@@ -10,12 +10,11 @@ from dgpbench.data.scaling import Regression, Standardiser
 from dgpbench.data.table import Table
 from dgpbench.data.tasks import InterpolationSettings, make_split
 from dgpbench.data.user_table import reading_of
-from dgpbench.methods.contract import restore_function
-from dgpbench.methods.settings import DeepSettings
-from dgpbench.methods.sparse_settings import SparseSettings
+from dgpbench.methods.interface import restore_function
+from dgpbench.methods.plugins import packages_of
+from dgpbench.methods.settings import DeepSettings, SparseSettings
 from dgpbench.models.model import CHOICES, Model
-from dgpbench.plugins.method import packages_of
-from dgpbench.predictive import metrics, points
+from dgpbench.predictive.scores import all_scores, per_row
 from dgpbench.runs import fitting
 from dgpbench.runs.description import Description, described_data
 from dgpbench.runs.problem import check_sizes
@@ -25,7 +24,7 @@ from dgpbench.system import provenance, tf_session
 from dgpbench.system.progress import progress
 from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.early_stopping import hold_out
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import AdamSettings, OwnSettings
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def fit(
     check_sizes(run, len(train.X), train.X.shape[1], 0)
     fitting.prepare_libraries(run.method.name, run.limits.num_threads, run.precision)
     seeds = seeds_of(run, table)
-    log = TrainingLog(run.training.max_seconds, checkpoints=checkpoints or Checkpoints())
+    log = Monitor(run.training.max_seconds, checkpoints=checkpoints or Checkpoints())
     title = f"{run.card.name} on {table.name}"
     with (
         tf_session.releasing_graphs(),
@@ -113,8 +112,8 @@ def held_out_scores(run: Run, table: Table, share: float, checkpoints: Checkpoin
     split = make_split(table, task, run.split, run.dataset)
     model = fit(run, table, split.train, checkpoints=checkpoints)
     X, _ = table.encoded(split.train)
-    rows = points.rows_of(model.predict(X[split.test]), table.y[split.test][:, None])
-    scores = metrics.scores(rows)
+    rows = per_row(model.predict(X[split.test]), table.y[split.test][:, None])
+    scores = all_scores(rows)
     repeated = table.num_repeated(split.test, split.train)
     frame = pd.DataFrame({name: column[:, 0] for name, column in rows.items()})
     return HeldOut(len(split.train), len(split.test), repeated, scores, frame)
@@ -130,7 +129,7 @@ def with_fewer_inducing_points(run: Run, train: Regression) -> Run:
     return replace(run, method=replace(run.method, num_inducing=min(run.method.num_inducing, len(rows.X))))
 
 
-def _about(run: Run, data: dict[str, Any], log: TrainingLog, notes: list[Any]) -> dict[str, Any]:
+def _about(run: Run, data: dict[str, Any], log: Monitor, notes: list[Any]) -> dict[str, Any]:
     """Where a model comes from, for the record that is kept with it."""
     who = asdict(run.identity)
     return {

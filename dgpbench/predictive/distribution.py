@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from dgpbench.predictive.mixture import ShortRepr
-from dgpbench.predictive.points import crps_of
 from dgpbench.predictive.warped import Densities
 
 
@@ -38,7 +37,7 @@ class PredictiveDistribution(ShortRepr):
 
     def crps(self, y: float | np.ndarray) -> np.ndarray:
         """Continuous ranked probability score of y [N] in original units, or of one y for all rows, units of y."""
-        return crps_of(self.mixture, self._column(y))[..., 0]
+        return self.mixture.crps(self._column(y))[..., 0]
 
     def cdf(self, y: float | np.ndarray) -> np.ndarray:
         """P(Y <= y) for y [..., N] in original units, or one y for all rows; at an observed y, its PIT."""

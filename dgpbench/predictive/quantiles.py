@@ -1,72 +1,177 @@
-"""Quantiles of mixtures of Gaussians: Newton's method, held inside a bracket that bisection keeps halving."""
+"""What a predictor may return besides a mixture of Gaussians: quantiles, or samples, of methods that give no density.
+
+Each gives the columns of ``scores.per_row`` that it can; scores that need others are missing from its records.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-PAIRS_AT_ONCE = 50_000  # components x rows of one pass: what the processor's cache holds
-MAX_STEPS = 500  # a bracket of finite numbers is halved at least every second step, and needs fewer
-NEWTON_TOLERANCE = 1e-8  # in the smallest standard deviations; an error squares with each step, so none is left
+from dgpbench.errors import NonFinitePredictions
+from dgpbench.predictive.mixture import GaussianMixture, ShortRepr
+
+OUTERMOST = 0.025  # the levels, and one less this, from which coverage of 95 % intervals can be told
+ROUNDING = 1e-6  # of a level, such as 1 - 0.975 or a float32
 
 
-def mixture_quantiles(p: float, means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """The y at which ``1/S sum_s Phi((y - m_s) / d_s) = p``, for each of K mixtures, [K].
+class Predictive(Protocol):
+    """Predictions of N rows of P outputs."""
 
-    Memory does not grow with K.
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, P)."""
+        ...
 
-    :param means: [S, K]
-    :param deviations: [S, K], positive
+    def shifted_scaled(self, shift: Any, scale: Any) -> Self:
+        """Those of shift + scale y; ``scale`` is positive."""
+        ...
+
+
+def Gaussian(mean: np.ndarray, variance: np.ndarray) -> GaussianMixture:
+    """One Gaussian for each row, noise included.
+
+    :param mean: [N], or [N, P]
+    :param variance: as ``mean``, positive
     """
-    S, K = means.shape
-    size = max(1, PAIRS_AT_ONCE // S)
-    chunks = [slice(start, start + size) for start in range(0, K, size)]
-    return np.concatenate([_solve(p, means[:, rows], deviations[:, rows]) for rows in chunks])
+    return GaussianMixture(_columns(mean)[None], _columns(variance)[None])
 
 
-def _solve(p: float, means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    low, high = _bracket(p, means, deviations)
-    y, smallest = _start(p, means, deviations, low, high), deviations.min(axis=0)
-    step, left = high - low, np.arange(len(y))  # the last step, and which rows are not found yet
-    found = y.copy()
-    for _ in range(MAX_STEPS):
-        if not len(left):
-            break
-        excess, density = _excess_and_density(y, p, means, deviations)
-        low, high = np.where(excess < 0, y, low), np.where(excess < 0, high, y)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # between two far modes the density is zero
-            newton = y - excess / density
-            trusted = (newton >= low) & (newton <= high) & (np.abs(newton - y) <= 0.5 * np.abs(step))
-        following = np.where(trusted, newton, 0.5 * (low + high))
-        step, y = following - y, following
-        found[left] = y
-        # As near as rounding lets y be known; relative to |y| alone, a quantile at zero would take 1,000 steps.
-        rounding = 2 * np.finfo(float).eps * (np.abs(y) + smallest)
-        near = np.abs(step) <= np.where(trusted, np.maximum(NEWTON_TOLERANCE * smallest, rounding), rounding)
-        kept = np.flatnonzero(~near)
-        low, high, y, step, smallest, left = (each[kept] for each in (low, high, y, step, smallest, left))
-        means, deviations = means[:, kept], deviations[:, kept]
-    return found
+@dataclass(frozen=True, eq=False, repr=False)
+class Quantiles(ShortRepr):
+    """Quantiles of each row; where they cross they are put in order (Chernozhukov et al. 2010).
+
+    :param levels: [K], a list or an array, increasing, between 0 and 1
+    :param values: [K, N], or [K, N, P], in units of y
+    :param mean: [N], or [N, P], where the method has one; without it there is no RMSE
+    """
+
+    levels: np.ndarray
+    values: np.ndarray
+    mean: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        levels, values = np.asarray(self.levels, np.float64), np.asarray(self.values, np.float64)
+        values = values[..., None] if values.ndim == 2 else values
+        if levels.ndim != 1 or len(levels) < 2 or np.any(np.diff([0.0, *levels, 1.0]) <= 0):
+            raise ValueError(f"quantiles need two levels or more that increase between 0 and 1, not {levels}")
+        if values.ndim != 3 or len(values) != len(levels):
+            raise ValueError(f"quantiles need values [{len(levels)}, N], not {np.shape(self.values)}")
+        _check_finite(values, "quantiles")
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "values", np.sort(values, axis=0))
+        if self.mean is not None:
+            mean = _columns(self.mean)
+            if mean.shape != values.shape[1:]:
+                raise ValueError(f"the mean has shape {mean.shape}, the quantiles are of {values.shape[1:]}")
+            _check_finite(mean, "means")
+            object.__setattr__(self, "mean", mean)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, P)."""
+        return self.values.shape[1], self.values.shape[2]
+
+    def shifted_scaled(self, shift: Any, scale: Any) -> "Quantiles":
+        """Those of shift + scale y."""
+        mean = None if self.mean is None else shift + scale * self.mean
+        return Quantiles(self.levels, shift + scale * self.values, mean)
+
+    def quantile(self, p: float) -> np.ndarray | None:
+        """Between the levels, by a straight line; None outside them, [N, P]."""
+        if not self.levels[0] - ROUNDING <= p <= self.levels[-1] + ROUNDING:
+            return None
+        p = float(np.clip(p, self.levels[0], self.levels[-1]))
+        above = int(np.clip(np.searchsorted(self.levels, p), 1, len(self.levels) - 1))
+        low, high = self.levels[above - 1], self.levels[above]
+        share = (p - low) / (high - low)
+        return (1 - share) * self.values[above - 1] + share * self.values[above]
+
+    def cdf(self, Y: np.ndarray) -> np.ndarray:
+        """The level at y, by a straight line between quantiles; half the outermost level beyond them, [N, P].
+
+        Where quantiles are tied at y it is the mean of the lowest and the highest of their levels.
+        """
+        return (self._level((self.values <= Y).sum(axis=0), Y) + self._level((self.values < Y).sum(axis=0), Y)) / 2
+
+    def _level(self, below: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """The level at y, above which lie all quantiles but the ``below`` lowest."""
+        K = len(self.levels)
+        low, high = np.clip(below - 1, 0, K - 1), np.clip(below, 0, K - 1)
+        left, right = (np.take_along_axis(self.values, each[None], axis=0)[0] for each in (low, high))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(right > left, (Y - left) / (right - left), 0.0)
+        inside = self.levels[low] + share * (self.levels[high] - self.levels[low])
+        outside = np.where(below == 0, self.levels[0] / 2, (1 + self.levels[-1]) / 2)
+        return np.where((below == 0) | (below == K), outside, inside)
+
+    def crps(self, Y: np.ndarray) -> np.ndarray:
+        """int (F(x) - 1[x >= y])^2 dx, F by straight lines between quantiles and without tails beyond them, [N, P].
+
+        The probability beyond an outermost quantile lies at it: a distribution, so that the score is proper.
+        """
+        low, high = self.values[:-1], self.values[1:]
+        p, r = self.levels[:-1, None, None], self.levels[1:, None, None]
+        at = np.clip(Y, low, high)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            s = p + (r - p) * np.where(high > low, (at - low) / (high - low), 0.0)
+        below, above = (p * p + p * s + s * s) / 3, ((1 - s) ** 2 + (1 - s) * (1 - r) + (1 - r) ** 2) / 3
+        inside = ((at - low) * below + (high - at) * above).sum(axis=0)
+        return inside + np.maximum(self.values[0] - Y, 0.0) + np.maximum(Y - self.values[-1], 0.0)
+
+    def columns(self, Y: np.ndarray, levels: dict[str, float]) -> dict[str, np.ndarray]:
+        """The columns of ``scores.per_row`` that quantiles give."""
+        found = {"mean": self.mean, "crps": self.crps(Y)} | {name: self.quantile(p) for name, p in levels.items()}
+        if self.levels[0] <= OUTERMOST + ROUNDING and self.levels[-1] >= 1 - OUTERMOST - ROUNDING:
+            found["pit"] = self.cdf(Y)
+        return {name: column for name, column in found.items() if column is not None}
 
 
-def _bracket(p: float, means: np.ndarray, deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and the largest quantile of the components, between which the mixture's lies."""
-    from scipy.special import ndtri
+@dataclass(frozen=True, eq=False, repr=False)
+class Samples(ShortRepr):
+    """Draws from the predictive distribution of each row, noise included.
 
-    bounds = means + ndtri(p) * deviations
-    return bounds.min(axis=0), bounds.max(axis=0)
+    :param draws: [S, N], or [S, N, P], in units of y
+    """
+
+    draws: np.ndarray
+
+    def __post_init__(self) -> None:
+        draws = np.asarray(self.draws, np.float64)
+        draws = draws[..., None] if draws.ndim == 2 else draws
+        if draws.ndim != 3 or len(draws) < 2:
+            raise ValueError(f"samples need draws [S, N] with two draws or more, not {np.shape(self.draws)}")
+        _check_finite(draws, "draws")
+        object.__setattr__(self, "draws", draws)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, P)."""
+        return self.draws.shape[1], self.draws.shape[2]
+
+    def shifted_scaled(self, shift: Any, scale: Any) -> "Samples":
+        """Those of shift + scale y."""
+        return Samples(shift + scale * self.draws)
+
+    def crps(self, Y: np.ndarray) -> np.ndarray:
+        """1/S sum_s |x_s - y| - 1/(2 S^2) sum_{s,s'} |x_s - x_s'|, [N, P], units of y."""
+        S = len(self.draws)
+        ordered = np.sort(self.draws, axis=0)
+        weights = (2 * np.arange(1, S + 1) - S - 1)[:, None, None]  # sum_{s < s'} of differences in order
+        return np.abs(self.draws - Y).mean(axis=0) - (weights * ordered).sum(axis=0) / S**2
+
+    def columns(self, Y: np.ndarray, levels: dict[str, float]) -> dict[str, np.ndarray]:
+        """The columns of ``scores.per_row`` that samples give."""
+        pit = (self.draws < Y).mean(axis=0) + 0.5 * (self.draws == Y).mean(axis=0)
+        found = {"mean": self.draws.mean(axis=0), "variance": self.draws.var(axis=0), "pit": pit, "crps": self.crps(Y)}
+        return found | {name: np.quantile(self.draws, p, axis=0) for name, p in levels.items()}
 
 
-def _start(p: float, means: np.ndarray, deviations: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The quantile of the Gaussian with the mixture's mean and variance, inside the bracket."""
-    from scipy.special import ndtri
-
-    with np.errstate(over="ignore", invalid="ignore"):  # of predictions that have diverged
-        y = means.mean(axis=0) + ndtri(p) * np.sqrt((deviations**2).mean(axis=0) + means.var(axis=0))
-    return np.clip(np.where(np.isfinite(y), y, 0.5 * low + 0.5 * high), low, high)
+def _columns(values: np.ndarray) -> np.ndarray:
+    values = np.asarray(values, np.float64)
+    return values[:, None] if values.ndim == 1 else values
 
 
-def _excess_and_density(y: np.ndarray, p: float, means: np.ndarray, deviations: np.ndarray):
-    """F(y) - p and its derivative, the density, [K] each."""
-    from scipy.special import ndtr
-
-    z = (y - means) / deviations
-    density = (np.exp(-0.5 * z**2) / deviations).mean(axis=0) / np.sqrt(2 * np.pi)
-    return ndtr(z).mean(axis=0) - p, density
+def _check_finite(values: np.ndarray, what: str) -> None:
+    if bad := int((~np.isfinite(values)).sum()):
+        raise NonFinitePredictions(f"{bad} of {values.size} predicted {what} are not finite")

@@ -8,13 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from dgpbench.errors import NonFinitePredictions
-from dgpbench.predictive.mixture import GaussianMixture, ShortRepr
-from dgpbench.predictive.predictive import Quantiles, Samples
+from dgpbench.predictive.mixture import GaussianMixture, ShortRepr, chunks_of
+from dgpbench.predictive.quantiles import Quantiles, Samples
 
 HERMITE_NODES = 40  # of the moments of a component
 LEGENDRE_NODES = 200  # of the CRPS, on each side of y
 REACH = 9.0  # standard deviations of a component beyond which it has no mass left
-PAIRS_AT_ONCE = 50_000  # components x rows of one pass
 
 
 class Warp(Protocol):
@@ -85,12 +84,11 @@ class WarpedMixture(ShortRepr):
 
     def crps(self, Y: np.ndarray) -> np.ndarray:
         """int (F(x) - 1[x >= y])^2 dx of each row, by Gauss-Legendre quadrature in z on either side of y, [N, P]."""
-        S, N, _ = self.mixture.means.shape
-        size = max(1, PAIRS_AT_ONCE // S)
-        return np.concatenate([self._crps(slice(start, start + size), Y) for start in range(0, N, size)])
+        return np.concatenate([self._crps(rows, Y) for rows in chunks_of(*self.mixture.means.shape[:2])])
 
     def _crps(self, rows: slice, Y: np.ndarray) -> np.ndarray:
-        part, y = self._rows(rows), self.warp.forward(Y[rows])
+        part = GaussianMixture(self.mixture.means[:, rows], self.mixture.variances[:, rows])
+        y = self.warp.forward(Y[rows])
         reach = REACH * np.sqrt(part.variances)
         low, high = (part.means - reach).min(axis=0), (part.means + reach).max(axis=0)
         below, above = (self.warp.inverse(each) for each in (low, high))
@@ -113,9 +111,6 @@ class WarpedMixture(ShortRepr):
     def concatenate(cls, parts: "Sequence[WarpedMixture]") -> "WarpedMixture":
         """Those of successive batches of rows, in turn, with one transformation."""
         return cls(GaussianMixture.concatenate([part.mixture for part in parts]), parts[0].warp)
-
-    def _rows(self, rows: slice) -> GaussianMixture:
-        return GaussianMixture(self.mixture.means[:, rows], self.mixture.variances[:, rows])
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:

@@ -20,8 +20,8 @@ from dgpbench.config.canonical import canonical
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, Sweep, load
 from dgpbench.experiments.wanted import wanted as wanted_runs
-from dgpbench.plugins.method import is_of_this_code
-from dgpbench.predictive import metrics
+from dgpbench.methods.plugins import is_of_this_code
+from dgpbench.predictive.scores import METRICS, mean_density_difference, win_share
 from dgpbench.runs import compact_records, store
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.resolve import resolve_overrides
@@ -234,7 +234,7 @@ def is_here(paths: pd.Series) -> np.ndarray:
 
 def would_be_here(metric: str, runs: pd.DataFrame) -> np.ndarray:
     """Which runs would show a metric here if they had it: scores are in the record itself, others in a run's files."""
-    return np.ones(len(runs), dtype=bool) if metric in metrics.METRICS else is_here(runs["path"])
+    return np.ones(len(runs), dtype=bool) if metric in METRICS else is_here(runs["path"])
 
 
 def _seconds_per_step(runs: pd.DataFrame) -> pd.Series:
@@ -275,7 +275,7 @@ def _pairs_wanted(block: Block, expected: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*KEYS, "wanted"])
 
 
-COMPARISONS = {"win_frequency": metrics.win_share, "tll_difference": metrics.mean_density_difference}
+COMPARISONS = {"win_frequency": win_share, "tll_difference": mean_density_difference}
 
 
 def compared(block: Block, chosen: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,7 @@ import pandas as pd
 from dgpbench.config import groups
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item
-from dgpbench.predictive import metrics
+from dgpbench.predictive.scores import METRICS
 from dgpbench.report import statistics
 from dgpbench.report.complete import Compared, compared
 from dgpbench.report.figures import render
@@ -17,7 +17,7 @@ LEVEL = 0.05
 def statistics_grids(item: Item, frame: pd.DataFrame, notes: list[str]) -> list[Grid]:
     """Ranks and tests of each score; ``notes`` gets a sentence where nothing can be compared."""
     done, grids = render.done_runs(item, frame), []
-    for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
+    for metric in [block.metric for block in item.blocks if block.metric in METRICS and not block.pairs]:
         try:
             found = compared(item, done, metric)
         except UserError as refusal:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item
-from dgpbench.predictive import metrics
+from dgpbench.predictive.scores import METRICS
 from dgpbench.report import cells, statistics
 from dgpbench.report.figures.style import label
 
@@ -40,7 +40,7 @@ def compared(item: Item, done: pd.DataFrame, metric: str) -> Compared:
 
     :raises UserError: where no two methods have every split of one data set
     """
-    scores = cells.value_of(metric)(done).map(metrics.METRICS[metric].loss).astype(float)
+    scores = cells.value_of(metric)(done).map(METRICS[metric].loss).astype(float)
     rows = done.assign(loss=scores, name=_names(done))[np.isfinite(scores)]
     counts = rows.groupby(cells.KEYS).size().rename("count")
     wanted = cells.wanted(item).join(counts, on=cells.KEYS).fillna({"count": 0}).astype({"count": int})

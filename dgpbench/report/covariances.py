@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.errors import UserError
-from dgpbench.predictive import posterior
+from dgpbench.predictive import posterior_file
 
 
 def factor(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -15,14 +15,14 @@ def factor(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
     :param arrays: ``posterior.npz`` of a structured method
     :raises UserError: for the arrays of another kind of method
     """
-    if not posterior.has_blocks(arrays):
+    if not posterior_file.has_blocks(arrays):
         raise UserError(
             "this run's posterior has no blocks; covariance pictures are for mf, star, fc and their relatives"
         )
-    widths, M = posterior.widths(arrays), arrays["diagonal_1"].shape[-1]
+    widths, M = posterior_file.widths(arrays), arrays["diagonal_1"].shape[-1]
     first = np.concatenate([[0], np.cumsum(widths)])
     C = np.zeros((first[-1] * M, first[-1] * M))
-    for layer, earlier, t, s, block in posterior.blocks(arrays):
+    for layer, earlier, t, s, block in posterior_file.blocks(arrays):
         row, column = (first[layer] + t) * M, (first[earlier] + s) * M
         C[row : row + M, column : column + M] = block
     nodes = [(layer + 1, t + 1, m + 1) for layer, width in enumerate(widths) for t in range(width) for m in range(M)]
@@ -74,7 +74,7 @@ def samples(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
 
     :raises UserError: where the posterior is not kept as samples
     """
-    layers = posterior.samples(arrays)
+    layers = posterior_file.samples(arrays)
     if not layers:
         raise UserError("this run's posterior is not kept as samples; normality is studied for method=sghmc")
     named = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dgpbench.predictive import posterior
+from dgpbench.predictive import posterior_file
 
 BANDS = {0.95: "0.88", 0.5: "0.76"}
 COUNTED = {"category", "flag"}
@@ -19,8 +19,8 @@ def data_and_bands(
 ) -> Axes:
     """The rows, the central 50 % and 95 % of the prediction, and samples of it, against the only feature.
 
-    :param grid: as ``posterior.grid`` gives it
-    :param rows: as ``posterior.rows`` gives them
+    :param grid: as ``posterior_file.grid`` gives it
+    :param rows: as ``posterior_file.rows`` gives them
     """
     x, y, density, samples = grid
     for share, grey in BANDS.items():
@@ -52,7 +52,7 @@ def quantiles(y: np.ndarray, density: np.ndarray, p: float) -> np.ndarray:
 def partial_dependence(effect: np.ndarray, column: Mapping[str, Any], target: str, ax: Axes) -> Axes:
     """The mean prediction against one column, and two standard deviations either side.
 
-    :param effect: [G, 3], as ``posterior.effects`` gives it
+    :param effect: [G, 3], as ``posterior_file.effects`` gives it
     :param column: what the record says of the column
     """
     values, mean, deviation = effect.T
@@ -105,10 +105,10 @@ def below(data: Mapping[str, Any], arrays: Mapping[str, np.ndarray], target: str
 
     :param data: the part of the record that describes the data
     """
-    grid, effects = posterior.grid(arrays), posterior.effects(arrays)
+    grid, effects = posterior_file.grid(arrays), posterior_file.effects(arrays)
     if grid is not None:
         names = [name for name in data.get("features", []) if name not in data["dropped"]] or ["x"]
-        one = partial(data_and_bands, grid, posterior.rows(arrays), names[0], target)
+        one = partial(data_and_bands, grid, posterior_file.rows(arrays), names[0], target)
         return Below(3.6, lambda figure: one(figure.subplots()))
     if not effects:
         return None

@@ -25,8 +25,8 @@ from dgpbench import __version__
 from dgpbench.config import groups
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, load
-from dgpbench.plugins.loading import load as load_plugin
-from dgpbench.plugins.loading import loaded
+from dgpbench.methods.plugins import load as load_plugin
+from dgpbench.methods.plugins import loaded
 from dgpbench.report import cells, comparisons, sections
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import render

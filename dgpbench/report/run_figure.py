@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dgpbench.errors import UserError
-from dgpbench.predictive import calibration, posterior
+from dgpbench.predictive import posterior_file
+from dgpbench.predictive.scores import describe_coverage
 from dgpbench.report import data_panels
 from dgpbench.report.objectives import objective_label, objective_of
 from dgpbench.runs import store, summary
@@ -45,7 +46,7 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     trace = pd.read_parquet(trace_file) if trace_file.exists() else None
     points, title = pd.read_parquet(run_directory / store.POINTS), title_of(record)
     target = target_of(record)
-    arrays = store.read_posterior(run_directory, posterior.PICTURED) if store.POSTERIOR in record["files"] else {}
+    arrays = store.read_posterior(run_directory, posterior_file.PICTURED) if store.POSTERIOR in record["files"] else {}
     below = data_panels.below(record["data"], arrays, target)
     figure = run_figure(points, trace, record["scores"], title, objective_of(record), target, below)
     return save(figure, output, advice)
@@ -107,7 +108,7 @@ def run_figure(
             below.draw(lower)
         lines = [title, ",  ".join(text.format(scores[name]) for name, text in SHOWN_SCORES.items() if name in scores)]
         if "coverage_95" in scores:
-            lines.append(calibration.in_words(scores["coverage_95"], len(points)))
+            lines.append(describe_coverage(scores["coverage_95"], len(points)))
         # parse_math: a data set may be called "a$b".
         figure.suptitle("\n".join(lines), fontsize=10, parse_math=False)
     return figure

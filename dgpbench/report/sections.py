@@ -13,7 +13,7 @@ import pandas as pd
 
 from dgpbench.config.canonical import canonical, digest
 from dgpbench.experiments.items import Item, column_name
-from dgpbench.predictive.metrics import METRICS
+from dgpbench.predictive.scores import METRICS
 from dgpbench.report import cells, comparisons, published, tables
 from dgpbench.report.agreement import Comparison
 from dgpbench.report.compare import of_cells

@@ -12,7 +12,7 @@ import pandas as pd
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.experiments.plan import CONFLICT
-from dgpbench.predictive.metrics import METRICS
+from dgpbench.predictive.scores import METRICS
 from dgpbench.report.cells import NONE, done_elsewhere, has_none, incomplete_text, of_runs, select
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect

@@ -9,8 +9,7 @@ import pandas as pd
 
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, column_name, load
-from dgpbench.plugins.loading import FLAG
-from dgpbench.plugins.method import is_loaded, location_of
+from dgpbench.methods.plugins import FLAG, is_loaded, location_of
 from dgpbench.report import cells, tables
 from dgpbench.report.collect import collect
 from dgpbench.runs import store

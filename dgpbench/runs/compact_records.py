@@ -183,7 +183,7 @@ def coverage_counts(pit: "np.ndarray") -> list[int]:
     """Count rows inside the central intervals of nominal coverage 0.05, 0.10, ..., 0.95."""
     import numpy as np
 
-    from dgpbench.predictive.metrics import CENTRAL_INTERVALS
+    from dgpbench.predictive.scores import CENTRAL_INTERVALS
 
     return (np.abs(pit[:, None] - 0.5) <= CENTRAL_INTERVALS / 2).sum(axis=0).tolist()
 

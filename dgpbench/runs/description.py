@@ -12,7 +12,7 @@ from dgpbench.data.encoding import ColumnEncoder
 from dgpbench.data.scaling import Standardiser
 from dgpbench.data.table import Table
 from dgpbench.data.table_settings import TableSettings
-from dgpbench.methods.contract import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class
+from dgpbench.methods.interface import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class
 from dgpbench.methods.settings import ROWS, Sizes
 from dgpbench.runs import fitting
 from dgpbench.runs.resolve import Limits, PredictionSettings, Run

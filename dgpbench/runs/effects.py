@@ -7,8 +7,8 @@ and the root of the mean of Var[y | ...]: what the model says of one column, the
 import numpy as np
 
 from dgpbench.data.encoding import Column
-from dgpbench.methods.contract import Predictor
-from dgpbench.predictive import posterior
+from dgpbench.methods.interface import Predictor
+from dgpbench.predictive import posterior_file
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs.problem import Problem
 
@@ -17,7 +17,7 @@ ROWS_RANKED = 2_000
 
 
 def partial_dependence(predictor: Predictor, problem: Problem, X: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """The arrays of ``posterior.of_effects``; none for a table that is not the user's own, or has one feature alone.
+    """The arrays of ``posterior_file.of_effects``; none for data sets of ours, or for one feature alone.
 
     :param X: standardised training inputs as the method took them, [N, D]
     """
@@ -27,7 +27,7 @@ def partial_dependence(predictor: Predictor, problem: Problem, X: np.ndarray, se
     chosen = sorted(_ranked(problem, positions)[:MOST_COLUMNS])
     rows = X[np.linspace(0, len(X) - 1, min(MOST_ROWS, len(X))).round().astype(int)]
     columns = problem.encoder.columns
-    return posterior.of_effects(
+    return posterior_file.of_effects(
         {number: _effect(predictor, problem, rows, columns[number], positions[number], seed) for number in chosen}
     )
 

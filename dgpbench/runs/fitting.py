@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from dgpbench.data.scaling import Regression
 from dgpbench.errors import Diverged
-from dgpbench.methods.contract import FitSettings, Predictor, Seeds, fit_function
-from dgpbench.plugins.method import needs_tensorflow
+from dgpbench.methods.interface import FitSettings, Predictor, Seeds, fit_function
+from dgpbench.methods.plugins import needs_tensorflow
 from dgpbench.runs import start
 from dgpbench.runs.resolve import Run
 from dgpbench.system import tf_session
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 MAX_RETRIES = 2  # of a fit that diverges, each with more jitter than the one before
 TRIED = 256  # training rows that are predicted as part of a fit
@@ -38,7 +38,7 @@ def prepare_libraries(method: str, num_threads: int, precision: str) -> None:
         import sklearn.base  # noqa: F401  # the plug-in's import would count as training
 
 
-def fit(run: Run, train: Regression, seeds: Seeds, log: TrainingLog) -> Fit:
+def fit(run: Run, train: Regression, seeds: Seeds, log: Monitor) -> Fit:
     """Fit the run's method to standardised rows.
 
     A fit that diverges, or whose predictions of some training rows do, begins again with more jitter, a few times, each

@@ -13,17 +13,17 @@ from dgpbench.runs.resolve import Run
 from dgpbench.system import watchdog
 from dgpbench.system.progress import Forecast
 from dgpbench.training.checkpoints import Checkpoints, interval
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 
-def guarded(run: Run, problem: Problem, forecast: Forecast, carry_out: Callable[[TrainingLog], Result]) -> Outcome:
+def guarded(run: Run, problem: Problem, forecast: Forecast, carry_out: Callable[[Monitor], Result]) -> Outcome:
     """Carry out a run within its limits and write its record.
 
     :param forecast: what the run's log tells of its first iterations
     :raises KeyboardInterrupt: after the record of an interrupted run is written
     :raises UserError: where the run cannot be carried out
     """
-    log = TrainingLog(
+    log = Monitor(
         run.training.max_seconds,
         run.limits.seconds,
         checkpoints=checkpoints_of(run),

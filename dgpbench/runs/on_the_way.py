@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 
 from dgpbench.errors import Diverged
-from dgpbench.predictive import metrics
+from dgpbench.predictive.scores import rmse, tll
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs.problem import Problem
-from dgpbench.training.log import Predict, Scored
+from dgpbench.training.monitor import Predict, Scored
 
 
 def scorer(problem: Problem, X: np.ndarray, seed: int) -> Callable[[Predict], Scored]:
@@ -27,6 +27,6 @@ def scorer(problem: Problem, X: np.ndarray, seed: int) -> Callable[[Predict], Sc
             return Scored()
         assert isinstance(mixture, Densities)
         y = problem.targets
-        return Scored(float(metrics.tll(mixture.log_density(y))), float(metrics.rmse(y, mixture.mean)))
+        return Scored(float(tll(mixture.log_density(y))), float(rmse(y, mixture.mean)))
 
     return score

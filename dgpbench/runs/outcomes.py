@@ -12,13 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dgpbench.plugins.method import packages_of
+from dgpbench.methods.plugins import packages_of
 from dgpbench.runs import store
 from dgpbench.runs.description import described_data
 from dgpbench.runs.problem import Problem
 from dgpbench.runs.resolve import Run
 from dgpbench.system import provenance
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ class Ending:
 
 
 def write(
-    run: Run, problem: Problem, log: TrainingLog, started: datetime, result: Result | None, ending: Ending
+    run: Run, problem: Problem, log: Monitor, started: datetime, result: Result | None, ending: Ending
 ) -> dict[str, Any]:
     """Write the files of a run, and return its record."""
     import pandas as pd
@@ -86,7 +86,7 @@ def write(
 
 
 def compose(
-    run: Run, problem: Problem, log: TrainingLog, started: datetime, result: Result | None, ending: Ending
+    run: Run, problem: Problem, log: Monitor, started: datetime, result: Result | None, ending: Ending
 ) -> dict[str, Any]:
     """Return the record of a run, with what is known so far if it did not finish."""
     start = {} if result is None or result.start is None else {"start": result.start}

@@ -3,8 +3,8 @@
 import numpy as np
 
 from dgpbench.data.scaling import Standardiser
-from dgpbench.methods.contract import Predictor
-from dgpbench.predictive import posterior
+from dgpbench.methods.interface import Predictor
+from dgpbench.predictive import posterior_file
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs.problem import Problem
 
@@ -24,7 +24,7 @@ def predictive_grid(predictor: Predictor, scaler: Standardiser, X: np.ndarray, s
     assert isinstance(mixture, Densities)
     y = _range(mixture)
     density = np.exp(mixture.log_density(np.broadcast_to(y[:, None, None], (NUM_Y, NUM_X, 1))))[:, :, 0]
-    return posterior.of_grid(
+    return posterior_file.of_grid(
         scaler.restore_inputs(x)[:, 0],
         y,
         density.T,
@@ -38,7 +38,7 @@ def rows_of_one_feature(problem: Problem) -> dict[str, np.ndarray]:
         return {}
     y, parts = problem.table.y, ((problem.train, problem.split.train), (problem.test, problem.split.test))
     train, test = (np.column_stack([problem.scaler.restore_inputs(rows.X), y[numbers]]) for rows, numbers in parts)
-    return posterior.of_rows(train, test)
+    return posterior_file.of_rows(train, test)
 
 
 def _range(mixture: Densities) -> np.ndarray:

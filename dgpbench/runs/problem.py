@@ -11,7 +11,7 @@ from dgpbench.data.table import Table
 from dgpbench.data.tasks import Split, make_split, min_deviation
 from dgpbench.data.user_table import reading_of
 from dgpbench.errors import UserError
-from dgpbench.predictive.points import Predicted
+from dgpbench.predictive.scores import Predicted
 from dgpbench.runs import memory
 from dgpbench.runs.resolve import Run
 

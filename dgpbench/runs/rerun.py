@@ -15,9 +15,8 @@ from typing import Any
 from dgpbench.config import groups
 from dgpbench.config.canonical import config_hash
 from dgpbench.errors import UserError
-from dgpbench.plugins.method import is_of_this_code
-from dgpbench.predictive.metrics import METRICS
-from dgpbench.predictive.points import rows_from
+from dgpbench.methods.plugins import is_of_this_code
+from dgpbench.predictive.scores import METRICS, rows_from
 from dgpbench.runs import compact_records, store
 from dgpbench.runs.compact_records import Lines, StoredRecord
 from dgpbench.runs.identity import Identity

@@ -14,7 +14,7 @@ from dgpbench.config.settings import Setting, build, declared, recorded, setting
 from dgpbench.data import registry
 from dgpbench.data.tasks import TASKS, TaskSettings
 from dgpbench.errors import UserError
-from dgpbench.methods.contract import families, settings_class
+from dgpbench.methods.interface import families, settings_class
 from dgpbench.methods.settings import GPSettings, MethodSettings
 from dgpbench.runs import start
 from dgpbench.runs.identity import Identity

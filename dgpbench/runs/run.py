@@ -14,7 +14,7 @@ from dgpbench.data.scaling import Found, Regression
 from dgpbench.data.table import Table
 from dgpbench.data.user_table import reading_of
 from dgpbench.errors import UserError
-from dgpbench.methods.contract import FitSettings, Predictor, Seeds
+from dgpbench.methods.interface import FitSettings, Predictor, Seeds
 from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.runs import fitting, on_the_way, start, store, summary
 from dgpbench.runs.description import Description
@@ -28,7 +28,7 @@ from dgpbench.seeds import seed_for
 from dgpbench.system import tf_session
 from dgpbench.system.progress import Forecast, progress
 from dgpbench.training.early_stopping import may_end_early
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import AdamSettings
 
 
@@ -58,12 +58,12 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
         return Outcome("refused", None, f"dgpbench: {refusal}")
 
 
-def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
+def carry_out(run: Run, problem: Problem, log: Monitor) -> Result:
     """Fit, predict and score.
 
     :raises Diverged: where the fit, or its predictions, are not finite
     """
-    from dgpbench.predictive import metrics, points
+    from dgpbench.predictive.scores import all_scores, per_row, points_table
 
     fitting.prepare_libraries(run.method.name, run.limits.num_threads, run.precision)
     seeds, test = seeds_of(run, problem.table), fitting.as_precision(problem.test, run.precision)
@@ -75,12 +75,12 @@ def carry_out(run: Run, problem: Problem, log: TrainingLog) -> Result:
         fit = fitting.fit(run, problem.train, seeds, log)
     predictor = fit.predictor
     found = _predict(predictor, test, seeds, log)
-    rows = points.rows_of(problem.restore(found), problem.targets)
+    rows = per_row(problem.restore(found), problem.targets)
     inputs = fitting.as_precision(problem.train, run.precision).X
     return Result(
         diagnostics=predictor.diagnostics,
-        scores=metrics.scores(rows),
-        points=points.points(rows, problem.test.X, problem.train.X, problem.split.test),
+        scores=all_scores(rows),
+        points=points_table(rows, problem.test.X, problem.train.X, problem.split.test),
         posterior=predictor.posterior()
         | (_pictured(predictor, problem, inputs, seeds.prediction) if isinstance(found, GaussianMixture) else {}),
         parameters=predictor.parameters(),
@@ -95,7 +95,7 @@ def _pictured(predictor: Predictor, problem: Problem, inputs: np.ndarray, seed: 
     return grid | rows_of_one_feature(problem) | partial_dependence(predictor, problem, inputs, seed)
 
 
-def _predict(predictor: Predictor, test: Regression, seeds: Seeds, log: TrainingLog) -> Found:
+def _predict(predictor: Predictor, test: Regression, seeds: Seeds, log: Monitor) -> Found:
     """What is predicted of the test rows, in standard units, and the seconds that it took."""
     begin = time.perf_counter()
     standardised = predictor.predict(test.X, seeds.prediction)

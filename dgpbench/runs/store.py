@@ -62,7 +62,7 @@ def state_of(results_dir: str | Path, identity: Identity, config_hash: str) -> S
         return State(MISSING)
     is_same = stored.record["config_hash"] == config_hash
     if stored.is_done and not is_same:
-        from dgpbench.plugins.method import differing
+        from dgpbench.methods.plugins import differing
 
         return State(
             CONFLICT,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench.config import groups
-from dgpbench.predictive import calibration
+from dgpbench.predictive.scores import describe_coverage
 from dgpbench.runs.resolve import Run
 from dgpbench.training.early_stopping import may_end_early
 from dgpbench.training.settings import LbfgsSettings, OwnSettings
@@ -126,7 +126,7 @@ def _title(record: Mapping[str, Any]) -> str:
 
 def score_lines(scores: Mapping[str, float]) -> list[str]:
     """Each score that is a metric, with its unit and the better direction, a line each, in the order of the metrics."""
-    from dgpbench.predictive.metrics import METRICS
+    from dgpbench.predictive.scores import METRICS
 
     lines = []
     for name in (each for each in METRICS if each in scores):  # a record has them by the alphabet
@@ -138,7 +138,7 @@ def score_lines(scores: Mapping[str, float]) -> list[str]:
 
 def _lacking(scores: Mapping[str, float]) -> list[str]:
     """Which scores there are not, of a method that gives no density."""
-    from dgpbench.predictive.metrics import METRICS
+    from dgpbench.predictive.scores import METRICS
 
     lacking = [name for name in METRICS if name not in scores]
     return [f"  not available from such predictions: {', '.join(lacking)}"] if scores and lacking else []
@@ -147,7 +147,7 @@ def _lacking(scores: Mapping[str, float]) -> list[str]:
 def _calibration(record: Mapping[str, Any]) -> list[str]:
     if "coverage_95" not in record["scores"]:
         return []
-    return [f"  {calibration.in_words(record['scores']['coverage_95'], record['data']['n_test'])}"]
+    return [f"  {describe_coverage(record['scores']['coverage_95'], record['data']['n_test'])}"]
 
 
 def decimals(value: float, least: int) -> int:

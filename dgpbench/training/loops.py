@@ -1,4 +1,4 @@
-"""The training loop that all gradient methods share."""
+"""Training loops: gradient steps on minibatches by Adam, and SciPy's L-BFGS on all rows."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,11 +14,10 @@ from gpflow.keras import tf_keras
 from dgpbench.data.scaling import Regression
 from dgpbench.errors import Diverged
 from dgpbench.system import interrupts
-from dgpbench.training.averaging import Average
 from dgpbench.training.early_stopping import Validation
-from dgpbench.training.log import RECORD_EVERY, Predict, TrainingLog
 from dgpbench.training.minibatches import Minibatches
-from dgpbench.training.settings import AdamSettings, SamplerSettings
+from dgpbench.training.monitor import RECORD_EVERY, Monitor, Predict
+from dgpbench.training.settings import AdamSettings, LbfgsSettings, SamplerSettings
 
 Objective = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
@@ -125,7 +124,7 @@ def maximise(
     rows: Regression,
     training: AdamSettings,
     seed: int,
-    log: TrainingLog,
+    monitor: Monitor,
     *,
     optimiser,
     predict: Predict,
@@ -151,30 +150,30 @@ def maximise(
     data = (rows.X, rows.Y[:, 0], np.arange(len(rows.X)))
     advance = _compile(objective, list(variables), optimiser, data, batches.batch_size)
     # No step is taken: TensorFlow optimises a graph at its first call, which is no time of training.
-    log.tracing(lambda: advance(tf.zeros([], tf.int64), tf.zeros([0, batches.batch_size], tf.int64)))
+    monitor.tracing(lambda: advance(tf.zeros([], tf.int64), tf.zeros([0, batches.batch_size], tf.int64)))
     state = [*variables, *optimiser.variables()]
     average = None
     if training.average_last:
         average = Average(variables, round((1 - training.average_last) * max_iterations))
         state += average.state
-    iteration = log.resume(state)
-    scores = [row.validation_tll for row in log.trace if row.validation_tll is not None]
+    iteration = monitor.resume(state)
+    scores = [row.validation_tll for row in monitor.trace if row.validation_tll is not None]
     stopped = validation is not None and bool(scores) and validation.rule.stops(iteration, scores)
     with interrupts.deferred():
-        while not stopped and iteration < max_iterations and not log.spent:
+        while not stopped and iteration < max_iterations and not monitor.spent:
             numbers = batches.rows(iteration, min(RECORD_EVERY, max_iterations - iteration))
-            value = float(log.training(partial(advance, tf.constant(iteration, tf.int64), tf.constant(numbers))))
+            value = float(monitor.training(partial(advance, tf.constant(iteration, tf.int64), tf.constant(numbers))))
             iteration += len(numbers)
             if not math.isfinite(value):
                 raise Diverged(f"the objective became {value} by iteration {iteration:,} of {max_iterations:,}")
-            score = log.training(validation.score) if validation is not None else None
-            log.record(iteration, value, score, max_iterations, predict)
+            score = monitor.training(validation.score) if validation is not None else None
+            monitor.record(iteration, value, score, max_iterations, predict)
             if average is not None:
                 average.add(iteration)
             if validation is not None and score is not None:
                 scores.append(score)
                 stopped = validation.rule.stops(iteration, scores)
-            log.keep(iteration, state, now=interrupts.is_pending())
+            monitor.keep(iteration, state, now=interrupts.is_pending())
             interrupts.raise_pending()
     if average is not None:
         average.take()
@@ -200,3 +199,68 @@ def _compile(objective: Objective, variables: list[tf.Variable], optimiser, data
 
     create_slots(optimiser, variables)
     return advance
+
+
+class Average:
+    """The mean of variables over the last iterations (Polyak & Juditsky 1992), which training ends on.
+
+    :param first: positions after fewer iterations do not count
+    """
+
+    def __init__(self, variables: Sequence[tf.Variable], first: int):
+        self.variables, self.first = variables, first
+        self.means = [tf.Variable(tf.zeros_like(each), trainable=False) for each in variables]
+        self.count = tf.Variable(0, trainable=False, dtype=tf.int64)
+
+    @property
+    def state(self) -> list[tf.Variable]:
+        """What a checkpoint must hold besides the variables."""
+        return [*self.means, self.count]
+
+    def add(self, iteration: int) -> None:
+        """Count the variables as they are after some iterations."""
+        if iteration > self.first:
+            self.count.assign_add(1)
+            for mean, value in zip(self.means, self.variables, strict=True):
+                mean.assign_add((value - mean) / tf.cast(self.count, mean.dtype))
+
+    def take(self) -> None:
+        """Give the variables their means; they stay as they are where nothing has been counted."""
+        if self.count > 0:
+            for mean, value in zip(self.means, self.variables, strict=True):
+                value.assign(mean)
+
+
+def maximise_by_lbfgs(model: Any, training: LbfgsSettings, monitor: Monitor) -> dict[str, Any]:
+    """Train a GPflow model to convergence; what the record should say of it.
+
+    :raises Diverged: when the objective is not finite
+    """
+    loss = model.training_loss_closure(compile=True)
+    monitor.tracing(loss)
+    max_iterations = training.max_iterations
+    count = iter(range(1, max_iterations + 1))
+
+    def record(_step, _variables, _values) -> None:
+        monitor.check()
+        monitor.record(next(count, max_iterations), -float(loss()), None, max_iterations)
+
+    result = monitor.training(
+        lambda: gpflow.optimizers.Scipy().minimize(
+            loss,
+            model.trainable_variables,
+            options={"maxiter": max_iterations},
+            step_callback=record,
+            compile=True,
+            allow_unused_variables=True,
+        )
+    )
+    if not np.isfinite(result.fun):
+        raise Diverged(f"the objective became {-result.fun} after {result.nit} L-BFGS iterations")
+    message = result.message if isinstance(result.message, str) else result.message.decode()
+    return {
+        "iterations": int(result.nit),
+        "converged": bool(result.success),
+        "optimiser_message": message,
+        "likelihood_variance": float(model.likelihood.variance.numpy()),
+    }

@@ -6,7 +6,7 @@ An own step: GPflow's goes through S = E[v v^T] - m m^T, which cancels at the pa
 
 import tensorflow as tf
 
-from dgpbench.gp.gaussians import BlockGaussian, Blocks
+from dgpbench.gp.block_gaussian import BlockGaussian, Blocks
 from dgpbench.training.loops import create_slots
 
 HALVINGS = 30

@@ -1,9 +1,26 @@
-"""Preconditioned stochastic-gradient Hamiltonian Monte Carlo (docs/methods.md, "SGHMC"; Havasi et al. 2018)."""
+"""Preconditioned stochastic-gradient Hamiltonian Monte Carlo with moving-window Monte Carlo EM.
 
+Sampler steps and gradient steps of the parameters take turns in one graph.
+Reference: Havasi et al. 2018, Sec. 4; docs/methods.md, "SGHMC".
+"""
+
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from dgpbench.errors import Diverged
+from dgpbench.system import interrupts
+from dgpbench.training.loops import create_slots
+from dgpbench.training.minibatches import Minibatches
+from dgpbench.training.monitor import RECORD_EVERY, Monitor
+
+FAR = 1e4  # prior standard deviations of a whitened inducing output; chains that sample stay below some tens
+LogJoint = Callable[[tf.Tensor, Any, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 @dataclass(frozen=True)
@@ -116,3 +133,263 @@ class MovingWindow(tf.Module):
         """One of the last W positions up to ``step``, each as likely, [P]."""
         filled = tf.minimum(step + 1, self.size)
         return self.ring[tf.random.stateless_uniform([], seed, maxval=filled, dtype=tf.int64)]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Counts of steps; configuration gives them as shares of max_iterations, so that a smaller budget scales them.
+
+    :param max_iterations: sampler steps, each with one gradient step of the parameters
+    :param burn_in: of these, the first ones, during which the preconditioner adapts
+    :param thinning: sampler steps between two collected samples, after max_iterations
+    :param num_samples: collected samples
+    """
+
+    max_iterations: int
+    burn_in: int
+    thinning: int
+    num_samples: int
+
+    @property
+    def total(self) -> int:
+        """All sampler steps."""
+        return self.max_iterations + self.thinning * self.num_samples
+
+    def segments(self) -> Iterator[tuple[int, int]]:
+        """(first step, number of steps) of each graph call of training, cut where the burn-in's halves end."""
+        edges = {0, self.burn_in // 2, self.burn_in, self.max_iterations}
+        starts = sorted(edges | set(range(0, self.max_iterations, RECORD_EVERY)))
+        yield from ((start, stop - start) for start, stop in pairwise(starts))
+
+
+class Chain:
+    """One chain and the parameters it shares its steps with; everything happens on the device.
+
+    :param log_joint: (v [K, P], X, y, seed, step) -> -U for each particle, [K]
+    :param of_rows: () -> what stands for X in ``log_joint`` once parameters are fixed, tensors with N rows, so that no
+        step computes it; or None
+    :param sampler: a sampler with one chain
+    :param window: its last positions; None: the sampler's gradient is also that of the optimiser's step
+    :param variables: kernel, likelihood and inducing inputs
+    :param optimiser: takes one step on -log p(y, v) at a v drawn from the window, for each sampler step
+    :param data: X [N, D], y [N]
+    :param seed: of paths, momenta and draws from the window
+    """
+
+    def __init__(
+        self,
+        log_joint: LogJoint,
+        of_rows: Callable[[], Any],
+        sampler: Sampler,
+        window: MovingWindow | None,
+        variables,
+        optimiser,
+        data,
+        batches: Minibatches,
+        seed,
+    ):
+        self.log_joint, self.of_rows, self.sampler, self.window = log_joint, of_rows, sampler, window
+        self.variables, self.optimiser = list(variables), optimiser
+        self.X, self.y = (tf.constant(values) for values in data)
+        self.batches, self.seed = batches, seed
+        create_slots(optimiser, self.variables)
+        self._compiled: dict[tuple[bool, bool], Callable] = {}
+
+    def advance(
+        self, first_step: int, num_steps: int, monitor: Monitor, *, adapt: bool, learn: bool, weight: float
+    ) -> float:
+        """Some steps in one graph call; the mean of -U over them.
+
+        :raises Diverged: when it is not finite, or the chain is where no posterior is
+        """
+        per_step = self._batches_per_step(learn)
+        rows = self.batches.rows(per_step * first_step, per_step * num_steps).reshape(num_steps, per_step, -1)
+        if self._is_corrected:
+            rows[:, 0] = [self._independent_rows(first_step + index) for index in range(num_steps)]
+        start, weight = tf.constant(first_step, tf.int64), tf.constant(weight, self.y.dtype)
+        step = self._compiled.get((adapt, learn))
+        if step is None:
+            step = self._compiled[adapt, learn] = monitor.tracing(lambda: self._compile(adapt, learn))
+            # No step is taken: TensorFlow optimises a graph at its first call, which is no time of training.
+            monitor.tracing(lambda: step(start, tf.constant(rows[:0]), weight))
+        value = float(monitor.training(lambda: step(start, tf.constant(rows), weight)))
+        if not math.isfinite(value):
+            raise Diverged(f"the log joint became {value} by step {first_step + num_steps:,}")
+        distance = np.abs(self.sampler.position.numpy()).max()
+        if not distance < FAR:
+            raise Diverged(
+                f"the chain left the posterior by step {first_step + num_steps:,}: an inducing output is "
+                f"{distance:.1e} prior standard deviations from 0, beyond {FAR:.0e}"
+            )
+        return value
+
+    def fix(self) -> None:
+        """Prepare for steps under parameters that stay as they are."""
+        found = self.of_rows()
+        self.X = self.X if found is None else found
+
+    def _batches_per_step(self, learn: bool) -> int:
+        """The sampler's minibatch, and the optimiser's own where it draws from a window."""
+        return 2 if learn and self.window is not None else 1
+
+    @property
+    def _is_corrected(self) -> bool:
+        return self.sampler.settings.noise == "corrected" and 1 < self.batches.batch_size < self.batches.num_rows
+
+    def _independent_rows(self, step: int) -> np.ndarray:
+        """A batch for one step that knows of no other.
+
+        Within an epoch the errors of the batches cancel. In a chain slower than an epoch they then add next to
+        nothing, and to take off each step's own variance would leave too little.
+        """
+        rng = np.random.default_rng([self.batches.seed, step, 1])
+        return rng.choice(self.batches.num_rows, self.batches.batch_size, replace=False)
+
+    def _compile(self, adapt: bool, learn: bool):
+        signature = [
+            tf.TensorSpec([], tf.int64),
+            tf.TensorSpec([None, self._batches_per_step(learn), self.batches.batch_size], tf.int64),
+            tf.TensorSpec([], self.y.dtype),
+        ]
+        shared = learn and self.window is None
+        sample, slopes_in_window, maximise = (
+            tf.autograph.experimental.do_not_convert(part)
+            for part in (self._sample, self._slopes_in_window, self._maximise)
+        )
+
+        @tf.function(input_signature=signature)
+        def several(first_step, rows, weight):
+            total = tf.zeros([], self.y.dtype)
+            for index in tf.range(tf.shape(rows)[0]):
+                step = first_step + tf.cast(index, tf.int64)
+                value, slopes = sample(step, rows[index, 0], adapt, weight, shared)
+                total += value
+                if learn:
+                    maximise(slopes if shared else slopes_in_window(step, rows[index, 1]))
+            return total / tf.cast(tf.shape(rows)[0], total.dtype)
+
+        return several.get_concrete_function()
+
+    def _sample(self, step, rows, adapt: bool, weight, shared: bool) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """A step of the sampler; -U before it, and dU/dparameters where they are asked for."""
+        seeds = self._seeds(step, 2)
+        v = tf.identity(self.sampler.position)
+        value, gradient, noise, slopes = self._gradient(v, rows, seeds[0], step, shared)
+        normals = tf.random.stateless_normal(tf.shape(v), seeds[1], dtype=v.dtype)
+        self.sampler.accumulate(gradient, noise, weight)
+        self.sampler.step(gradient, normals, adapt=adapt)
+        if self.window is not None:
+            self.window.push(step, self.sampler.position[0])
+        return value, slopes
+
+    def _gradient(self, v, rows, seed, step, shared: bool):
+        """-U, dU/dv / N, an estimate of Var[grad] from the batch's two halves where the noise is to be corrected, and
+        dU/dparameters where they are asked for.
+
+        A batch holds no row twice, so with n rows of N and halves' gradients g1, g2 the variance of their mean is
+        (1 - n/N) E[(g1 - g2)^2] / 4 (the noise of the paths, at depth 2 and more, is shrunk with it).
+        """
+        N, B = self.batches.num_rows, self.batches.batch_size
+        halves = 2 if self._is_corrected else 1
+        rows = rows[: B // halves * halves]
+        X, y = tf.nest.map_structure(
+            lambda values: tf.reshape(tf.gather(values, rows), [halves, B // halves, *values.shape[1:]]),
+            (self.X, self.y),
+        )
+        variables = self.variables if shared else []
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            copies = tf.tile(v, [halves, 1])
+            tape.watch([copies, *variables])
+            value = self.log_joint(copies, X, y, seed, step)
+            potential = -value / N
+        gradients, *slopes = tape.gradient(potential, [copies, *variables])
+        gradient = tf.reduce_mean(gradients, axis=0, keepdims=True)
+        noise = tf.zeros_like(gradient)
+        if halves == 2:
+            noise = (1.0 - B / N) * tf.square(gradients[:1] - gradients[1:]) / 4.0
+        return tf.reduce_mean(value), gradient, noise, [N / halves * slope for slope in slopes]
+
+    def _slopes_in_window(self, step, rows) -> list[tf.Tensor]:
+        """dU/dparameters at a position of the window."""
+        assert self.window is not None
+        seeds = self._seeds(step, 4)[2:]
+        v = self.window.draw(step, seeds[0])[None]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self.variables)
+            loss = -self.log_joint(v, tf.gather(self.X, rows), tf.gather(self.y, rows), seeds[1], step)
+        return tape.gradient(loss, self.variables)
+
+    def _maximise(self, slopes) -> None:
+        self.optimiser.apply_gradients(zip(slopes, self.variables, strict=True))
+
+    def _seeds(self, step, count: int) -> list[tf.Tensor]:
+        at_step = tf.random.experimental.stateless_fold_in(self.seed, tf.cast(step, tf.int32))
+        return [tf.random.experimental.stateless_fold_in(at_step, index) for index in range(count)]
+
+
+def run(chain: Chain, schedule: Schedule, monitor: Monitor) -> tuple[int, np.ndarray]:
+    """Burn in and learn, freeze the preconditioner, collect; goes on from a checkpoint where there is one.
+
+    :return: the steps of training, and the samples of v, [S, P]
+    """
+    progress = Collected(schedule.num_samples, chain.sampler.position.shape[1], chain.y.dtype)
+    state = [
+        *chain.variables,
+        *chain.optimiser.variables(),
+        *chain.sampler.variables,
+        *([] if chain.window is None else [chain.window.ring]),
+        *progress.variables,
+    ]
+    step = monitor.resume(state)
+    with interrupts.deferred():
+        if progress.learned < 0:
+            taken = _train(chain, schedule, monitor, step, state)
+            chain.sampler.freeze()
+            progress.learned.assign(taken)
+        _collect(chain, schedule, monitor, progress, state)
+    return int(progress.learned), progress.samples.numpy()
+
+
+class Collected(tf.Module):
+    """The samples so far, and the steps of training before them (-1 while training lasts)."""
+
+    def __init__(self, num_samples: int, size: int, dtype):
+        super().__init__(name="collected")
+        self.samples = tf.Variable(tf.zeros([num_samples, size], dtype), trainable=False)
+        self.count = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.learned = tf.Variable(-1, dtype=tf.int64, trainable=False)
+
+
+def _train(chain: Chain, schedule: Schedule, monitor: Monitor, taken: int, state: list) -> int:
+    """Sampler steps with gradient steps, adapting during the burn-in; the steps taken in all."""
+    for start, count in schedule.segments():
+        if start < taken or monitor.spent:
+            continue
+        adapt = start < schedule.burn_in
+        if not adapt:
+            chain.sampler.freeze()
+        weight = float(adapt and start >= schedule.burn_in // 2)
+        value = chain.advance(start, count, monitor, adapt=adapt, learn=True, weight=weight)
+        taken = start + count
+        _note(monitor, schedule, taken, value, state)
+    return taken
+
+
+def _collect(chain: Chain, schedule: Schedule, monitor: Monitor, progress: Collected, state: list) -> None:
+    """Samples of v, ``thinning`` steps apart, under fixed parameters and preconditioner.
+
+    Collected even when the time for training is used up: without samples there is nothing to predict with.
+    """
+    monitor.training(chain.fix)
+    for index in range(int(progress.count), schedule.num_samples):
+        start = int(progress.learned) + index * schedule.thinning
+        value = chain.advance(start, schedule.thinning, monitor, adapt=False, learn=False, weight=0.0)
+        progress.samples.scatter_nd_update([[index]], chain.sampler.position)
+        progress.count.assign(index + 1)
+        _note(monitor, schedule, start + schedule.thinning, value, state)
+
+
+def _note(monitor: Monitor, schedule: Schedule, step: int, value: float, state: list) -> None:
+    monitor.record(step, value, None, schedule.total)
+    monitor.keep(step, state, now=interrupts.is_pending())
+    interrupts.raise_pending()

@@ -52,9 +52,9 @@ def test_more_jitter_that_helps_gives_a_run_whose_record_says_so(indefinite, tin
 def test_training_rows_alone_decide_whether_a_fit_begins_again(rows, retries, tiny, tmp_path, monkeypatch):
     """Predictions of test rows that are no numbers are a diverged run, and no reason for another fit."""
     from dgpbench.errors import NonFinitePredictions
-    from dgpbench.methods.prediction import DeepPredictor
+    from dgpbench.methods.predictor import MixturePredictor
 
-    predict, calls = DeepPredictor.predict, []
+    predict, calls = MixturePredictor.predict, []
 
     def broken(self, X, seed):
         calls.append(len(X))
@@ -62,7 +62,7 @@ def test_training_rows_alone_decide_whether_a_fit_begins_again(rows, retries, ti
             raise NonFinitePredictions("1 of 5 predictive variances are not finite and positive")
         return predict(self, X, seed)
 
-    monkeypatch.setattr(DeepPredictor, "predict", broken)
+    monkeypatch.setattr(MixturePredictor, "predict", broken)
     assert tiny() == 1
     record = the_record(tmp_path)
     assert record["status"] == "diverged"
@@ -71,14 +71,14 @@ def test_training_rows_alone_decide_whether_a_fit_begins_again(rows, retries, ti
 
 def test_a_method_without_jitter_is_not_tried_again(tiny, tmp_path, monkeypatch):
     from dgpbench.errors import Diverged
-    from dgpbench.methods import exact
+    from dgpbench.methods import single_layer
 
     def diverge(*_):
         calls.append(1)
         raise Diverged("the objective became nan")
 
     calls = []
-    monkeypatch.setattr(exact, "build_kernel", diverge)
+    monkeypatch.setattr(single_layer, "build_kernel", diverge)
     settings = ["dataset=diabetes", "method=gpr", "budget=smoke", "progress=false", "plot=false"]
     from dgpbench.cli import main
 

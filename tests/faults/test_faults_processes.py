@@ -84,10 +84,10 @@ STEP_SECONDS = 6.0  # twice what the pool itself would give its workers
 
 def slow_worker(run):
     """In place of the engine's: every step takes long."""
-    from dgpbench.training.log import TrainingLog
+    from dgpbench.training.monitor import Monitor
 
-    training = TrainingLog.training
-    TrainingLog.training = lambda log, action: (training(log, action), time.sleep(STEP_SECONDS))[0]
+    training = Monitor.training
+    Monitor.training = lambda log, action: (training(log, action), time.sleep(STEP_SECONDS))[0]
     return IN_WORKER(run)
 
 

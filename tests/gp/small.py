@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.gaussians import BlockGaussian, Blocks
+from dgpbench.gp.block_gaussian import BlockGaussian, Blocks
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior
 from dgpbench.gp.structures import Structure
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 from gpflow.expectations import expectation
 from gpflow.probability_distributions import DiagonalGaussian
 
-from dgpbench.gp import expectations
-from dgpbench.gp.gaussians import BlockGaussian
+from dgpbench.gp import psi_statistics
+from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.moment_matching import deterministic_moments, gaussian_moments, match_moments
 from dgpbench.gp.structures import mean_field
 
@@ -37,16 +37,16 @@ def test_psi_statistics_equal_gpflow(ard):
     inducing, p = gpflow.inducing_variables.InducingPoints(Z), DiagonalGaussian(mu, v)
     theirs1 = expectation(p, (kernel, inducing))
     theirs2 = expectation(p, (kernel, inducing), (kernel, inducing))
-    np.testing.assert_allclose(expectations.psi1(kernel, Z, mu, v), theirs1, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(expectations.psi2(kernel, Z, mu, v), theirs2, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(psi_statistics.psi1(kernel, Z, mu, v), theirs1, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(psi_statistics.psi2(kernel, Z, mu, v), theirs2, rtol=0, atol=1e-12)
 
 
 def test_cross_term_equals_gpflow():
     kernel, Z, mu, v = case()
     rng = np.random.default_rng(1)
     b, W = tf.constant(rng.normal(size=(T, M))), tf.constant(rng.normal(size=(D, T)))
-    psi = expectations.psi1(kernel, Z, mu, v)
-    ours = expectations.cross_contracted(kernel, Z, mu, v, psi, b, W)
+    psi = psi_statistics.psi1(kernel, Z, mu, v)
+    ours = psi_statistics.cross_contracted(kernel, Z, mu, v, psi, b, W)
     identity = gpflow.functions.Linear(np.eye(D), np.zeros(D))
     p, inducing = DiagonalGaussian(mu, v), gpflow.inducing_variables.InducingPoints(Z)
     joint = expectation(p, identity, (kernel, inducing))  # E h_d k(h, z_m), [B, D, M]
@@ -58,9 +58,9 @@ def test_psi_statistics_equal_quadrature():
     kernel, Z, mu, v = case()
     points, weights = inputs(mu, v)
     k = np.stack([kernel(Z, tf.constant(row)).numpy() for row in points])  # [B, M, num]
-    np.testing.assert_allclose(expectations.psi1(kernel, Z, mu, v), k @ weights, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(psi_statistics.psi1(kernel, Z, mu, v), k @ weights, rtol=0, atol=1e-7)
     full = np.einsum("bmn,bkn,n->bmk", k, k, weights)
-    np.testing.assert_allclose(expectations.psi2(kernel, Z, mu, v), full, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(psi_statistics.psi2(kernel, Z, mu, v), full, rtol=0, atol=1e-7)
 
 
 def plain_psi2(kernel, Z, mu, v):
@@ -80,7 +80,7 @@ def test_contracted_psi2_equals_einsum_with_its_gradients():
     sources = [Q, Z, mu, v, *(p.unconstrained_variable for p in kernel.trainable_parameters)]
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(sources)
-        ours = expectations.psi2_contracted(kernel, Z, mu, v, Q)
+        ours = psi_statistics.psi2_contracted(kernel, Z, mu, v, Q)
         plain = tf.einsum("bmk,tmk->bt", plain_psi2(kernel, Z, mu, v), Q)
         sums = tf.reduce_sum(g * ours), tf.reduce_sum(g * plain)
     np.testing.assert_allclose(ours, plain, rtol=0, atol=1e-12)

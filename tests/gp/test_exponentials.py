@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dgpbench.gp.exponentials import ROWS_AT_ONCE, exponential_product
+from dgpbench.gp.psi_statistics import ROWS_AT_ONCE, exponential_product
 
 
 @pytest.mark.parametrize("num_rows", [3, 2 * ROWS_AT_ONCE + 5])

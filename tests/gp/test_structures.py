@@ -4,7 +4,7 @@ import small
 
 from dgpbench.errors import UserError
 from dgpbench.gp import structures
-from dgpbench.gp.gaussians import Blocks
+from dgpbench.gp.block_gaussian import Blocks
 
 WIDTHS = (3, 3, 1)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from dgpbench.gp.whitening import whiten
+from dgpbench.gp.linear_algebra import whiten
 
 
 @pytest.mark.parametrize("M", [1, 2, 5, 8])

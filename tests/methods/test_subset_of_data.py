@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 from scipy.stats import multivariate_normal, norm
 from sklearn.cluster import KMeans
 
-from dgpbench.methods.contract import Seeds
-from dgpbench.methods.subset_choice import choose
+from dgpbench.methods.inducing_points import choose
+from dgpbench.methods.interface import Seeds
 
 N, M, B, JITTER = 9, 3, 2, 0.1  # so large a jitter keeps the sampled K_SS from being nearly singular: no heavy tails
 STAY = ("training.decay_rate=1e-30", "training.decay_steps=10", "training.learning_rate=0.1")

@@ -24,8 +24,8 @@ import pandas as pd
 from dgpbench import DeepGPRegressor
 from dgpbench.config.canonical import config_hash
 from dgpbench.errors import UserError
+from dgpbench.methods.plugins import load_file
 from dgpbench.models import directory
-from dgpbench.plugins.loading import load_file
 
 PLUGIN = """
 from dataclasses import dataclass

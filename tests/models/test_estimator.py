@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_regressors_train, parametrize_with_checks
 
 from dgpbench import DeepGPRegressor, log_score, neg_crps
-from dgpbench.predictive.predictive import Quantiles, Samples
+from dgpbench.predictive.quantiles import Quantiles, Samples
 
 QUICK = {"training.max_iterations": 4}
 RNG = np.random.default_rng(0)

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from dgpbench import DeepGPRegressor, load
 from dgpbench.data.scaling import Regression
-from dgpbench.methods.arrays import arrays_of, put
-from dgpbench.methods.contract import restore_function
+from dgpbench.methods.interface import restore_function
+from dgpbench.methods.predictor import arrays_of, put
 from dgpbench.runs.resolve import resolve_overrides
 
 SMALL = {"training.max_iterations": 3, "prediction.num_samples": 3}
@@ -148,7 +148,7 @@ def test_positive_parameters_come_back_to_the_last_bit():
 
 
 def test_every_family_is_among_the_cases():
-    from dgpbench.methods.contract import families
+    from dgpbench.methods.interface import families
 
     known = {
         resolve_overrides([f"method={method}"], COUPLED if method == "custom" else {}).card.family

@@ -81,7 +81,7 @@ BROKEN = {
     "returns_nothing": (
         "    return Fitted(",
         "    Fitted(",
-        "fit returned NoneType; it returns an object with predict",
+        "fit returned NoneType; it needs a method predict",
     ),
 }
 OF_QUANTILES = """
@@ -107,8 +107,8 @@ QUANTILES = {
 }
 ESTIMATORS = {
     "LinearRegression()": "has neither predict(X, return_std=True) nor predict_quantiles(X, q)",
-    "BayesianRidge": "build returned the class BayesianRidge; it returns an estimator",
-    "None": "build returned NoneType; it returns an estimator",
+    "BayesianRidge": "build returned the class BayesianRidge; it must return an estimator",
+    "None": "build returned NoneType; it must return an estimator",
 }
 
 

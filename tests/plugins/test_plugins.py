@@ -16,7 +16,7 @@ import pytest
 from one_record import forge
 from test_check_method import GOOD, plugin
 
-from dgpbench.methods.contract import settings_class
+from dgpbench.methods.interface import settings_class
 from dgpbench.plugins import load_file
 from dgpbench.report.collect import collect
 from dgpbench.report.sections import with_groups
@@ -178,10 +178,10 @@ def test_a_sweep_and_workers_know_it(tmp_path):
 def test_workers_load_it(tmp_path):
     """Settings of a plug-in travel to processes of their own by where its code is."""
     from dgpbench.experiments.engine import engine
-    from dgpbench.plugins import loading
+    from dgpbench.methods import plugins
     from dgpbench.runs.resolve import resolve_overrides
 
-    loading.load_file(plugin(tmp_path, "travelling"))
+    plugins.load_file(plugin(tmp_path, "travelling"))
     words = ["method=travelling", *QUICK, f"results_dir={tmp_path}/results", *door.QUIET]
     runs = [resolve_overrides([*words, f"split={split}", "method.noise=0.2"]) for split in (0, 1)]
     assert [outcome.status for outcome in engine(runs, workers=2)] == ["done", "done"]
@@ -248,10 +248,10 @@ def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("x = 1\n", "holds no Method"),
+        ("x = 1\n", "defines no Method"),
         ("import nowhere_at_all\n", "cannot be loaded: ModuleNotFoundError"),
-        (GOOD.replace("NAME", "star"), "there is a method named star already"),
-        (GOOD.replace("NAME", "mc_dropout"), "there is a method named mc_dropout already"),
+        (GOOD.replace("NAME", "star"), "a method named star already exists"),
+        (GOOD.replace("NAME", "mc_dropout"), "a method named mc_dropout already exists"),
         (GOOD.replace('"NAME"', "3"), "a method cannot be named '3'"),
         (GOOD.replace("NAME", "unbound").replace("Ridge)", "object)"), "a frozen dataclass derived from Settings"),
         (GOOD.replace("NAME", "lacks").replace(", default=0.1", ""), "setting noise needs a default"),
@@ -336,8 +336,8 @@ def test_annotations_may_be_texts(tmp_path):
             "optimiser: str = setting('o', default='a')\n    noise: float",
             "named opt",
         ),
-        ("of_no_budgets", "fit, Ridge)", "fit, Ridge, budgets={'smoke': 3})", "budgets are values of settings by"),
-        ("of_a_budget", "fit, Ridge)", "fit, Ridge, budgets={'smok': {}})", "there is no budget 'smok'"),
+        ("of_no_budgets", "fit, Ridge)", "fit, Ridge, budgets={'smoke': 3})", "budgets must map budgets to settings"),
+        ("of_a_budget", "fit, Ridge)", "fit, Ridge, budgets={'smok': {}})", "unknown budget 'smok'"),
         ("of_a_value", "fit, Ridge)", "fit, Ridge, budgets={'smoke': {'b': 1}})", "budget smoke sets b, which is none"),
         ("of_an_exit", "import numpy", "raise SystemExit\nimport numpy", "cannot be loaded: SystemExit"),
     ],
@@ -394,10 +394,10 @@ def saved(folder, name: str, *pairs: tuple[str, str]) -> Path:
 def test_what_cannot_be_saved_is_a_failed_run_where_it_would_be_and_nothing_otherwise(tmp_path, capsys):
     path = saved(tmp_path, "of_objects", ('"w": self.w', '"w": None'))
     record = run(tmp_path / "of_objects", "of_objects", f"--plugin={path}", status="failed").record
-    assert "parameters() holds w, which is no array of numbers or texts" in record["reason"]
+    assert "parameters() has w, which is not an array of numbers or texts" in record["reason"]
     path = saved(tmp_path, "of_nothing", ("Fitted.parameters = ", "unused = "))
     record = run(tmp_path / "of_nothing", "of_nothing", f"--plugin={path}", status="failed").record
-    assert "it has restore=, which takes what Fitted.parameters() would give" in record["reason"]
+    assert "restore= is set, so Fitted needs a method parameters()" in record["reason"]
     path = saved(
         tmp_path, "of_a_generator", (", restore=restore", ""), ('{"W": self.W', '(_ for _ in "abc") or {"W": self.W')
     )
@@ -507,8 +507,8 @@ def test_a_model_is_used_with_the_code_that_it_was_fitted_with(tmp_path):
     alone = outcome("predict", model, table)
     assert (alone.returncode, alone.stderr) == (
         2,
-        f"dgpbench: {model} cannot be loaded: the method kept comes from outside: --plugin FILE names the file "
-        "that it is in\n",
+        f"dgpbench: {model} cannot be loaded: the method kept is a plug-in that is not loaded; name its file "
+        "with --plugin FILE\n",
     )
     path.write_text(path.read_text().replace("np.cos", "np.sin"))
     other = outcome("predict", model, table, "--plugin", str(path))
@@ -537,12 +537,12 @@ def test_the_networks_of_an_ensemble_share_no_initial_weights():
     """A network's output layer had the draws of the next one's hidden layer, but for their scale."""
     from dgpbench.baselines.networks import EnsembleSettings, fit_ensemble
     from dgpbench.data.scaling import Regression
-    from dgpbench.training.log import TrainingLog
+    from dgpbench.training.monitor import Monitor
 
     train = Regression(np.linspace(-1, 1, 20).reshape(10, 2), np.zeros((10, 1)))
     as_they_start = {"epochs": 1, "learning_rate": 1e-12}
     settings = EnsembleSettings(name="deep_ensemble", num_layers=1, num_networks=3, **as_they_start)
-    networks = fit_ensemble(train, settings, door.SEEDS, TrainingLog()).networks
+    networks = fit_ensemble(train, settings, door.SEEDS, Monitor()).networks
     draws = [layer.get_weights()[0].ravel()[:100] for network in networks for layer in network.layers]
     assert len(draws) == 6
     assert np.max(np.abs(np.corrcoef(draws) - np.eye(6))) < 0.5
@@ -553,19 +553,19 @@ def test_a_network_takes_a_step_for_every_batch_of_every_epoch(num_rows, epochs,
     """Steps are taken a hundred in a call of Keras, also where they are no multiple of it."""
     from dgpbench.baselines.networks import DropoutSettings, fit_dropout
     from dgpbench.data.scaling import Regression
-    from dgpbench.training.log import TrainingLog
+    from dgpbench.training.monitor import Monitor
 
     rng = np.random.default_rng(0)
     train = Regression(rng.normal(size=(num_rows, 2)), rng.normal(size=(num_rows, 1)))
     few = {"rates": [0.1], "noises": [0.1], "num_samples": 2, "batch_size": 4}
     settings = DropoutSettings(name="mc_dropout", num_layers=1, epochs=epochs, **few)
-    fitted = fit_dropout(train, settings, door.SEEDS, TrainingLog())
+    fitted = fit_dropout(train, settings, door.SEEDS, Monitor())
     assert fitted.network.optimizer.iterations.numpy() == steps
 
 
 def test_a_changed_module_beside_a_plug_in_is_a_change_of_its_code(tmp_path, monkeypatch):
     """And so is one of a package that it imports; what is installed is known by its version."""
-    from dgpbench.plugins.method import Source
+    from dgpbench.methods.plugin_code import Source
 
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "own_package").mkdir()

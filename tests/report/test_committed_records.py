@@ -4,7 +4,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from dgpbench.plugins.loading import GROUP, load_entry_point
+from dgpbench.methods.plugins import GROUP, load_entry_point
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.resolve import Run, resolve_overrides

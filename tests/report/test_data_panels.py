@@ -5,7 +5,8 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import norm
 
-from dgpbench.predictive import calibration, posterior
+from dgpbench.predictive import posterior_file
+from dgpbench.predictive.scores import describe_coverage
 from dgpbench.report import data_panels
 from dgpbench.report.run_figure import run_figure
 
@@ -44,8 +45,8 @@ def test_bands_are_the_central_shares_and_the_rows_stand_over_them():
 
 
 def test_partial_dependence_shows_two_deviations_on_one_scale_with_names_and_dates():
-    effects = posterior.effects(posterior.of_effects(EFFECTS))
-    below = data_panels.below({"columns": COLUMNS, "dropped": []}, posterior.of_effects(effects), "price")
+    effects = posterior_file.effects(posterior_file.of_effects(EFFECTS))
+    below = data_panels.below({"columns": COLUMNS, "dropped": []}, posterior_file.of_effects(effects), "price")
     figure = Figure(figsize=(11, 4))
     below.draw(figure)
     figure.canvas.draw()
@@ -66,7 +67,7 @@ def test_the_second_row_stands_below_the_panels_of_every_run():
 
     y = np.linspace(0, 1, 20)
     points = pd.DataFrame({"y": y, "mean": y, "variance": 0.1, "pit": y})
-    below = data_panels.below({"dropped": ["b"], "features": ["b", "depth"]}, posterior.of_grid(*GRID), "price")
+    below = data_panels.below({"dropped": ["b"], "features": ["b", "depth"]}, posterior_file.of_grid(*GRID), "price")
     figure = run_figure(points, None, {}, "title", target="price", below=below)
     assert len(figure.axes) == 3
     assert {ax.get_xlabel() for ax in figure.axes} >= {"observed price (original units)", "depth"}
@@ -82,4 +83,4 @@ def test_the_second_row_stands_below_the_panels_of_every_run():
 )
 def test_whether_intervals_are_calibrated_is_one_sentence(coverage, rows, words):
     """Binomial(51, 0.95): P(K <= 44) = 0.013, P(K <= 45) = 0.041; 936 and 963 of 1,000."""
-    assert calibration.in_words(coverage, rows) == words
+    assert describe_coverage(coverage, rows) == words

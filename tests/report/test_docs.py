@@ -211,7 +211,7 @@ def test_a_cell_whose_runs_all_failed_says_so(tmp_path):
 def test_a_page_does_not_depend_on_the_plug_ins_that_are_loaded(own, monkeypatch):
     """Such as the tests of plug-ins leave behind."""
     from dgpbench.config import groups
-    from dgpbench.plugins.loading import load_entry_point
+    from dgpbench.methods.plugins import load_entry_point
 
     (method,) = load_entry_point("bayesian_ridge")
     monkeypatch.setitem(groups._added, ("method", "a_guest"), groups.describe("method", method) | {"name": "a_guest"})

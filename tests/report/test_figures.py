@@ -20,7 +20,7 @@ from dgpbench.cli import main
 from dgpbench.config import groups
 from dgpbench.errors import UserError
 from dgpbench.experiments import items
-from dgpbench.plugins.loading import GROUP
+from dgpbench.methods.plugins import GROUP
 from dgpbench.report import calibration_study, cells, covariances, step_times
 from dgpbench.report.collect import collect
 from dgpbench.report.complete import compared

@@ -14,7 +14,7 @@ from toys import DATA, toy_points, toy_trace, write_toy
 from dgpbench.cli import main
 from dgpbench.errors import UserError
 from dgpbench.experiments import items
-from dgpbench.plugins.loading import load_file
+from dgpbench.methods.plugins import load_file
 from dgpbench.report.html import write_report
 
 EVIL = "<script>alert('x')<i>&\"$a$"

@@ -5,7 +5,7 @@ import pytest
 from dgpbench.config import groups
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import load
-from dgpbench.plugins import loading
+from dgpbench.methods import plugins
 from dgpbench.report import published
 from dgpbench.report.cells import wanted
 from dgpbench.report.marks import RULES
@@ -34,7 +34,7 @@ def test_every_item_reads_and_begins_with_its_command(name):
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_name_in_an_item_exists(name):
-    groups.find_by(loading.find, loading.offers)
+    groups.find_by(plugins.find, plugins.offers)
     for sweep in load(name).sweeps:
         for group in groups.GROUPS:
             assert all(groups.exists(group, each) for each in sweep.values.get(group, ()))

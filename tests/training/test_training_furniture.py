@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.log import TrainingLog
+from dgpbench.training.monitor import Monitor
 
 FROZEN = "training.learning_rate=1e-30"  # Adam moves each parameter by less than rounding
 NOISE = 0.5
@@ -355,9 +355,9 @@ def test_training_stops_without_failing_once_its_seconds_are_spent():
 
 def test_tracing_and_training_are_timed_apart_and_go_on_after_a_resume(tmp_path):
     """What a log says of actions whose length is known: a counter stands in for the time."""
-    log = TrainingLog(checkpoints=Checkpoints(tmp_path, "key", 0.0))
+    log = Monitor(checkpoints=Checkpoints(tmp_path, "key", 0.0))
     ticks = iter(range(1000))
-    from dgpbench.training import log as module
+    from dgpbench.training import monitor as module
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module.time, "perf_counter", lambda: float(next(ticks)))
@@ -368,7 +368,7 @@ def test_tracing_and_training_are_timed_apart_and_go_on_after_a_resume(tmp_path)
     assert (log.tracing_seconds, log.training_seconds) == (5.0, 11.0)
     assert [row[:4] for row in log.trace] == [(20, 11.0, -1.5, -2.5)]
     log.keep(20, [])
-    later = TrainingLog(checkpoints=Checkpoints(tmp_path, "key", 0.0))
+    later = Monitor(checkpoints=Checkpoints(tmp_path, "key", 0.0))
     assert later.resume([]) == 20
     assert (later.training_seconds, later.earlier_seconds, later.tracing_seconds) == (11.0, 11.0, 0.0)
     assert later.trace == log.trace

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.experiments.items import Item
-from dgpbench.predictive import metrics
+from dgpbench.predictive.scores import METRICS
 from dgpbench.report import calibration_study as numbers
 from dgpbench.report import cells, covariances, published, step_times
 from dgpbench.report.figures import calibration, posterior, scores, sources, synthetic, timing, training
@@ -274,6 +274,6 @@ def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
             complete = groups.size() >= groups["wanted"].first()
             if complete.any():
                 means = pd.DataFrame(middle)[complete].reset_index()
-                shown = means.assign(metric=metric, better=metrics.METRICS[metric].direction)
+                shown = means.assign(metric=metric, better=METRICS[metric].direction)
                 panels.append(Panel(dataset, scores.score_beside_seconds, shown, WIDE))
     return panels

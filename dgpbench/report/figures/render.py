@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, Sweep
 from dgpbench.experiments.plan import plan_of
-from dgpbench.predictive import metrics
+from dgpbench.predictive.scores import METRICS
 from dgpbench.report import cells, statistics
 from dgpbench.report.complete import Compared, compared
 from dgpbench.report.figures import ranking
@@ -104,7 +104,7 @@ def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, tuple[str, Panel]]:
     Each with the sentence that names its data sets and what is left out.
     """
     panels: dict[str, tuple[str, Panel]] = {}
-    for metric in [block.metric for block in item.blocks if block.metric in metrics.METRICS and not block.pairs]:
+    for metric in [block.metric for block in item.blocks if block.metric in METRICS and not block.pairs]:
         try:
             found = compared(item, done, metric)
         except UserError:

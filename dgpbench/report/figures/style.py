@@ -152,7 +152,7 @@ def count_text(row: pd.Series) -> str:
 
 def axis_label(metric: str) -> str:
     """'test log-likelihood (nats per row)': a score's axis, with its unit."""
-    from dgpbench.predictive.metrics import METRICS
+    from dgpbench.predictive.scores import METRICS
 
     words = {"tll": "test log-likelihood", "nlpp": "NLPP", "rmse": "RMSE", "crps": "CRPS"}
     if metric == "elbo":

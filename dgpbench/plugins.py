@@ -1,4 +1,4 @@
-"""Methods from outside this package: ``Method`` is the contract, and all that a plug-in imports.
+"""Public names for authors of methods: everything that a plug-in imports.
 
 from dgpbench.plugins import Gaussian, Method, Settings, setting
 
@@ -6,11 +6,10 @@ from dgpbench.plugins import Gaussian, Method, Settings, setting
 """
 
 from dgpbench.config.settings import setting
-from dgpbench.plugins.loading import load_file
-from dgpbench.plugins.method import Method, Settings
-from dgpbench.plugins.wrappers import from_sklearn
+from dgpbench.methods.interface import Method, Settings
+from dgpbench.methods.plugins import from_sklearn, load_file
 from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.predictive.predictive import Gaussian, Quantiles, Samples
+from dgpbench.predictive.quantiles import Gaussian, Quantiles, Samples
 
 __all__ = [
     "Gaussian",

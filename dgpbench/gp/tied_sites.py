@@ -9,9 +9,8 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.gaussians import Blocks
-from dgpbench.gp.grams import gram
-from dgpbench.gp.inverses import Inverse, invert
+from dgpbench.gp.block_gaussian import Blocks
+from dgpbench.gp.linear_algebra import Inverse, gram, invert
 from dgpbench.gp.structures import Structure, mean_field
 
 

@@ -40,7 +40,7 @@ class TraceRow(NamedTuple):
 
 
 @dataclass
-class TrainingLog:
+class Monitor:
     """Keeps times of tracing, training and test scores apart, records the trace and enforces limits of wall-clock time.
 
     :param max_seconds: training stops, without failing, after this many seconds of training

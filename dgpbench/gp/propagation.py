@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.gaussians import Blocks
-from dgpbench.gp.grams import block_gram, gram, lower_gram
+from dgpbench.gp.block_gaussian import Blocks
 from dgpbench.gp.layers import FeatureRows, Features
+from dgpbench.gp.linear_algebra import bilinear, block_gram, gram, lower_gram, quadratic
 from dgpbench.gp.prior import DeepGP
-from dgpbench.gp.quadratics import bilinear, quadratic
 
 
 class Paths(NamedTuple):
@@ -85,6 +84,13 @@ def given(
             return Paths(_per_path(mean[0], R), _per_path(features.residual, R), hidden)
         hidden.append(mean + tf.sqrt(features.residual + layer.jitter) * normals[index])
     raise ValueError("a deep GP has at least one layer")
+
+
+def split_layers(flat: tf.Tensor, widths: tuple[int, ...]) -> list[tf.Tensor]:
+    """Whitened inducing outputs of all layers, [K, T M], as one [K, T_l, M] a layer."""
+    K, M = tf.shape(flat)[0], flat.shape[1] // sum(widths)
+    parts = tf.split(flat, [width * M for width in widths], axis=1)
+    return [tf.reshape(part, tf.stack([K, width, M])) for part, width in zip(parts, widths, strict=True)]
 
 
 def _per_path(values: tf.Tensor, R: tf.Tensor) -> tf.Tensor:

@@ -9,7 +9,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.grams import lower_gram
+from dgpbench.gp.linear_algebra import lower_gram
 from dgpbench.gp.structures import Structure
 
 

@@ -2,23 +2,29 @@
 
 Reference: docs/methods.md, "Prediction and scores".
 
-A metric is one function of columns of ``points.rows_of``, named under ``@metric(...)``; its own column then appears in
-every table, and whatever holds those columns can be scored: a mixture, or the table that a run has kept.
+A metric is a function of columns of ``per_row``, registered by ``@metric(...)`` under its own name. It then has a
+column in every table. Whatever holds these columns can be scored: predictions, or the table that a run has stored.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dgpbench.errors import Diverged
-from dgpbench.predictive.points import QUANTILES, Rows
+from dgpbench.predictive.quantiles import Quantiles, Samples
+from dgpbench.predictive.warped import Densities
 
 if TYPE_CHECKING:
     import pandas as pd
 
+QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.50, "q75": 0.75, "q95": 0.95}  # column -> probability
+DISTANCE_WORK = 2e11  # training rows x test rows x features that may be compared: some ten seconds on one core
+
+Rows = Mapping[str, np.ndarray]  # column -> [N, P]
+Predicted = Densities | Quantiles | Samples  # in the original units of y
 CENTRAL_INTERVALS = np.arange(1, 20) / 20  # 0.05, 0.10, ..., 0.95
 
 
@@ -57,7 +63,7 @@ METRICS: dict[str, Metric] = {}
 def metric(
     *columns: str, unit: str, direction: str, target: float | None = None, summary: bool = False
 ) -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Register a function of some columns of ``points.rows_of`` as a metric under its own name."""
+    """Register a function of some columns of ``per_row`` as a metric under its own name."""
 
     def register(function: Callable[..., float]) -> Callable[..., float]:
         name = function.__name__
@@ -67,7 +73,7 @@ def metric(
     return register
 
 
-def scores(rows: Rows) -> dict[str, float]:
+def all_scores(rows: Rows) -> dict[str, float]:
     """Every registered metric whose columns the rows hold: a method that gives no density has no log-likelihood.
 
     :raises Diverged: when a score is not a finite number, so that none can ever enter an average
@@ -99,7 +105,7 @@ def rmse(y: np.ndarray, mean: np.ndarray) -> float:
 
 @metric("crps", unit="units of y", direction="lower", summary=True)
 def crps(of_rows: np.ndarray) -> float:
-    """Continuous ranked probability score, the mean over rows of ``crps.crps_rows``."""
+    """Continuous ranked probability score, the mean over rows."""
     return of_rows.mean()
 
 
@@ -169,6 +175,84 @@ def pinball(y: np.ndarray, *quantiles: np.ndarray) -> float:
     return np.mean([np.maximum(p * (y - q), (p - 1) * (y - q)) for p, q in zip(levels, quantiles, strict=True)])
 
 
+# Columns of each row ------------------------------------------------------------------------------------------------
+
+
+def per_row(predictions: Predicted, Y: np.ndarray) -> dict[str, np.ndarray]:
+    """Return every column that a metric can use and that the predictions have, each computed once, [N, P].
+
+    y, mean and ``QUANTILES`` in units of y, variance in units of y squared, log_density in nats, pit, and crps in
+    units of y. A mixture has all of them.
+
+    :param Y: [N, P], in the predictions' units
+    :raises ValueError: for Y of another shape: broadcasting [N] against [N, 1] gives nonsense
+    """
+    Y = np.asarray(Y, dtype=np.float64)
+    if Y.shape != predictions.shape:
+        raise ValueError(f"targets must have shape [N, P] = {predictions.shape}, not {Y.shape}")
+    if not isinstance(predictions, Densities):
+        return {"y": Y, **predictions.columns(Y, QUANTILES)}
+    quantiles = predictions.quantile(list(QUANTILES.values()))
+    return {
+        "y": Y,
+        "mean": predictions.mean,
+        "variance": predictions.variance,
+        "log_density": predictions.log_density(Y),
+        "pit": predictions.cdf(Y),
+        "crps": predictions.crps(Y),
+        **dict(zip(QUANTILES, quantiles, strict=True)),
+    }
+
+
+def points_table(rows: Rows, X_test: np.ndarray, X_train: np.ndarray, numbers: np.ndarray) -> "pd.DataFrame":
+    """One line for each test row: what rescoring, the calibration study and the direct comparisons need.
+
+    Columns: row, those of ``per_row``, distance (to the nearest training row).
+
+    :param rows: as ``per_row`` gives them, of one output
+    :param X_test: [N, D], standardised
+    :param X_train: [N_train, D], standardised
+    :param numbers: [N], the rows' numbers in the data set
+    """
+    import pandas as pd
+
+    if rows["y"].shape[1] != 1:
+        raise ValueError(f"a table of points is for one output, not {rows['y'].shape[1]}")
+    flat = {name: column[:, 0] for name, column in rows.items()}
+    return pd.DataFrame({"row": np.asarray(numbers)} | flat | {"distance": nearest_distances(X_test, X_train)})
+
+
+def rows_from(table: "pd.DataFrame") -> dict[str, np.ndarray]:
+    """The columns of a table of points as ``per_row`` gave them, [N, 1] each; an older table lacks some of them."""
+    return {str(name): table[[name]].to_numpy() for name in table.columns}
+
+
+def nearest_distances(X_test: np.ndarray, X_train: np.ndarray, max_work: float = DISTANCE_WORK) -> np.ndarray:
+    """Euclidean distance from each test row to the nearest training row, [N].
+
+    Where comparing all of them would be more than ``max_work`` (year: 2e12), evenly spaced test rows get a distance
+    and the others NaN.
+    """
+    affordable = int(max_work / X_train.size)
+    chosen = np.arange(0, len(X_test), max(1, math.ceil(len(X_test) / max(1, affordable))))
+    distances = np.full(len(X_test), np.nan)
+    distances[chosen] = _nearest(X_test[chosen], X_train)
+    return distances
+
+
+def _nearest(X_test: np.ndarray, X_train: np.ndarray) -> np.ndarray:
+    if X_train.shape[1] <= 15:  # beyond that a tree prunes nothing, and comparing all rows by GEMM is faster
+        from scipy.spatial import cKDTree
+
+        return cKDTree(X_train).query(X_test)[0]
+    from sklearn.neighbors import NearestNeighbors
+
+    return NearestNeighbors(n_neighbors=1, algorithm="brute").fit(X_train).kneighbors(X_test)[0][:, 0]
+
+
+# Comparisons of rows, and calibration in words ----------------------------------------------------------------------
+
+
 def win_share(points_a: "pd.DataFrame", points_b: "pd.DataFrame") -> float:
     """Share of the test rows of one split on which a's log-density exceeds b's; a tie is no win."""
     return float((_density_differences(points_a, points_b) > 0).mean())
@@ -185,3 +269,20 @@ def _density_differences(points_a: "pd.DataFrame", points_b: "pd.DataFrame") -> 
     if not same or a["row"].duplicated().any():
         raise ValueError("a direct comparison needs the same test rows, once each, on both sides")
     return a["log_density"].to_numpy() - b["log_density"].to_numpy()
+
+
+def describe_coverage(coverage: float, num_rows: int) -> str:
+    """'95 % intervals hold 92.2 % of 51 rows, within chance (88.2 to 100.0 %)'.
+
+    Of N targets, calibrated intervals hold Binomial(N, 0.95); chance is the central 95 % of its distribution.
+
+    :param coverage: the share of the targets that the central 95 % intervals hold
+    """
+    from scipy.stats import binom
+
+    low, high = (int(count) for count in binom.ppf([0.025, 0.975], num_rows, 0.95))
+    held = round(coverage * num_rows)
+    verdict = "within chance" if low <= held <= high else "too few for chance" if held < low else "too many for chance"
+    meaning = {"too few for chance": ": too narrow", "too many for chance": ": too wide"}.get(verdict, "")
+    expected = f"{low / num_rows:.1%} to {high / num_rows:.1%}".replace("%", " %")
+    return f"95 % intervals hold {100 * coverage:.1f} % of {num_rows:,} rows, {verdict} ({expected}){meaning}"

@@ -1,0 +1,172 @@
+"""The predictor that all families share, and a model's arrays by parameter path."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from dgpbench.data.scaling import Regression
+from dgpbench.gp.block_gaussian import Blocks
+from dgpbench.gp.prior import DeepGP
+from dgpbench.gp.propagation import Paths
+from dgpbench.gp.structures import Structure
+from dgpbench.methods.settings import INDUCING
+from dgpbench.predictive import posterior_file
+from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.training.early_stopping import Validation, stopping_rule
+from dgpbench.training.minibatches import base_seed, stateless_normals
+from dgpbench.training.settings import AdamSettings
+
+COLUMNS_AT_ONCE = 8192  # rows x samples of one prediction graph call: bounds its memory
+COMMON = 2**31 - 1  # in place of a chunk's number, which is smaller
+FIRST_Z = INDUCING.format(0)
+RAW = ".unconstrained"  # suffix of the variable behind a positive parameter, whose transform rounds
+Model_ = TypeVar("Model_", bound=tf.Module)
+Moments = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+
+
+class MixturePredictor:
+    """A fitted method that predicts a mixture of S Gaussians for each row.
+
+    :param model: a trained model
+    :param moments: (X [B, D], seed [2], number of the chunk) -> means and variances of y, [S, B] each
+    :param num_features: D
+    :param rows_at_once: rows of a chunk: bounds the memory of a prediction
+    :param posterior: () -> the arrays of ``posterior.npz``
+    :param data: arrays besides the model's parameters that predictions depend on
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        moments: Moments,
+        num_features: int,
+        rows_at_once: int,
+        posterior: Callable[[], dict[str, np.ndarray]],
+        data: Mapping[str, np.ndarray] | None = None,
+    ):
+        self.model, self.posterior, self.data = model, posterior, dict(data or {})
+        self.rows_at_once = max(1, rows_at_once)
+        self.diagnostics: dict[str, Any] = {}
+        # One graph for any number of rows.
+        signature = [
+            tf.TensorSpec([None, num_features], gpflow.default_float()),
+            tf.TensorSpec([2], tf.int32),
+            tf.TensorSpec([], tf.int64),
+        ]
+        self._moments = tf.function(moments, input_signature=signature, autograph=False)
+
+    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
+        """Return the predictive mixture at standardised inputs X [N, D], in chunks of bounded memory."""
+        size = self.rows_at_once
+        chunks = [
+            self._moments(X[start : start + size], base_seed(seed), tf.constant(index, tf.int64))
+            for index, start in enumerate(range(0, len(X), size))
+        ]
+        means, variances = (np.concatenate([chunk[i].numpy() for chunk in chunks], axis=1) for i in (0, 1))
+        return GaussianMixture(means[..., None].astype(float), variances[..., None].astype(float))
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Return every parameter by path, and the data that predictions depend on."""
+        return arrays_of(self.model) | self.data
+
+
+class Posterior(Protocol):
+    """q of a deep model."""
+
+    structure: Structure
+
+    def blocks(self, choleskys: list[tf.Tensor]) -> Blocks:
+        """Return its mean and the blocks of its factor, whitened."""
+        ...
+
+
+class Model(Protocol):
+    """A prior and a Gaussian posterior that rows can be propagated under."""
+
+    prior: DeepGP
+    q: Posterior
+    columns_at_once: int
+
+    def paths(
+        self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
+    ) -> Paths:
+        """Return paths of the rows X under q; ``common`` as in ``normals_of_rows``."""
+        ...
+
+
+def deep_predictor(model: Model, num_samples: int, *, common_normals: bool = False) -> MixturePredictor:
+    """Return the predictor of one Gaussian for each path; its posterior is q (Lindinger et al. 2020, Fig. 1).
+
+    :param num_samples: S; a single layer has one path
+    :param common_normals: as in ``FitSettings``
+    """
+    S = num_samples if len(model.q.structure.widths) > 1 else 1
+
+    def moments(X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        paths = model.paths(X, S, seed, chunk, common=common_normals)
+        return paths.mean, paths.variance + model.prior.noise_variance
+
+    def posterior() -> dict[str, np.ndarray]:
+        q = model.q.blocks(model.prior.choleskys())
+        return posterior_file.of_blocks(
+            [m.numpy() for m in q.means],
+            [C.numpy() for C in q.diagonal],
+            {key: C.numpy() for key, C in q.couplings.items()},
+            q.structure.couplings,
+        )
+
+    num_features = model.prior.layers[0].Z.shape[1]
+    return MixturePredictor(model, moments, num_features, model.columns_at_once // S, posterior)
+
+
+def normals_of_rows(shapes: Sequence, seed: tf.Tensor, chunk: tf.Tensor, dtype, *, common: bool) -> list[tf.Tensor]:
+    """Draw standard normals; their last axis is the rows of a chunk.
+
+    :param common: the same for every row and chunk, so that a row's prediction depends on no other row
+    """
+    if not common:
+        return stateless_normals(shapes, seed, chunk, dtype)
+    of_one_row = [tf.concat([shape[:-1], [1]], axis=0) for shape in shapes]
+    drawn = stateless_normals(of_one_row, seed, tf.constant(COMMON, tf.int64), dtype)
+    return [tf.broadcast_to(normals, shape) for normals, shape in zip(drawn, shapes, strict=True)]
+
+
+def validation(
+    predictor: MixturePredictor, held_out: Regression | None, training: AdamSettings, seed: int
+) -> Validation | None:
+    """Return the early stopping of a run by the mean log-density of its held-out rows; None where no rows are held out.
+
+    :param predictor: of the model in training, whose parameters it follows
+    """
+    rule = stopping_rule(training)
+    if held_out is None or rule is None:
+        return None
+    return Validation(rule, lambda: float(np.mean(predictor.predict(held_out.X, seed).log_density(held_out.Y))))
+
+
+def arrays_of(model: tf.Module) -> dict[str, np.ndarray]:
+    """Return every parameter by path and, where a transform is between them, the variable behind it."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, parameter in gpflow.utilities.parameter_dict(model).items():
+        arrays[name] = parameter.numpy()
+        if isinstance(parameter, gpflow.Parameter):
+            raw = parameter.unconstrained_variable.numpy()
+            arrays |= {} if np.array_equal(raw, arrays[name]) else {f"{name}{RAW}": raw}
+    return arrays
+
+
+def assign(arrays: Mapping[str, np.ndarray], model: Model_) -> Model_:
+    """Give a model the values that ``arrays_of`` returned for another of the same sizes, to the last bit.
+
+    :raises KeyError: for a missing array
+    :raises ValueError: for an array of another shape
+    """
+    for name, parameter in gpflow.utilities.parameter_dict(model).items():
+        if f"{name}{RAW}" in arrays:
+            parameter.unconstrained_variable.assign(arrays[f"{name}{RAW}"])
+        else:
+            parameter.assign(arrays[name])
+    return model
