@@ -100,7 +100,8 @@ def build_chain(
         MovingWindow(training.steps(training.window), start[0]) if training.window else None,
         prior.trainable_variables,
         adam(training, likelihood=prior.likelihood),
-        (rows.X, rows.Y[:, 0]),
+        tf.constant(rows.X),
+        tf.constant(rows.Y[:, 0]),
         Minibatches(N, training.batch_size, seeds.batches),
         base_seed(seeds.samples),
     )

@@ -8,22 +8,23 @@ from dgpbench.config.settings import setting
 from dgpbench.errors import UserError
 
 
-@dataclass(frozen=True)
-class LbfgsSettings:
-    """SciPy's L-BFGS on all rows.
+class OptimiserSettings:
+    """The part that all optimisers share; each has a field ``optimiser``, the name of the choice."""
 
-    :param optimiser: the name of the choice, as all of these have it
-    """
+    def for_rows(self, num_rows: int) -> Self:
+        """Return the settings with everything that depends on N as a number."""
+        del num_rows
+        return self
+
+
+@dataclass(frozen=True)
+class LbfgsSettings(OptimiserSettings):
+    """SciPy's L-BFGS on all rows."""
 
     optimiser: str
     max_iterations: int = setting("iterations of training", low=1)
 
     max_seconds: ClassVar[float | None] = None  # it stops where it converges
-
-    def for_rows(self, num_rows: int) -> Self:
-        """Every iteration sees all rows."""
-        del num_rows
-        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class StepSettings:
         "share of max_iterations after which final_decay holds", low=0, high=1, default=0.85
     )
     beta_2: float = setting(
-        "Adam's decay rate of the mean squared gradient, which it remembers for 1 / (1 - beta_2) iterations",
+        "Adam's beta_2: decay rate of the mean squared gradient, remembered for 1 / (1 - beta_2) iterations",
         above=0,
         below=1,
         default=0.999,
@@ -46,23 +47,23 @@ class StepSettings:
 
 
 @dataclass(frozen=True)
-class AdamSettings(StepSettings):
+class AdamSettings(StepSettings, OptimiserSettings):
     """Adam on minibatches."""
 
     optimiser: str
-    max_iterations: int | None = setting("iterations of training; null where epochs say it", low=1)
+    max_iterations: int | None = setting("iterations of training; null if epochs is set", low=1)
     epochs: int | None = setting("passes over the training rows, where max_iterations is null", low=1)
     batch_size: int = setting("B, rows of a minibatch; all rows where there are fewer", low=1)
     num_samples: int | None = setting(
         "R, paths of each row in training; null: as many as bring a minibatch to batch_size paths", low=1
     )
-    early_stopping: bool = setting("hold rows out and stop when their score keeps falling")
-    early_stopping_start: float = setting("first share of max_iterations that never stops", low=0, high=1)
+    early_stopping: bool = setting("stop when the score on held-out rows keeps deteriorating")
+    early_stopping_start: float = setting("fraction of max_iterations before early stopping may act", low=0, high=1)
     holdout_fraction: float = setting("share of the training rows held out", above=0, high=0.9)
     validation_samples: int = setting("samples of a validation score", low=1)
     max_seconds: float | None = setting("stop training, without failing, after this long", above=0)
     average_last: float = setting(
-        "share of max_iterations, the last, over which parameters are averaged; at 0 the last ones count",
+        "final fraction of max_iterations over which parameters are averaged; 0 uses the last iterate",
         low=0,
         below=1,
         default=0.0,
@@ -74,9 +75,7 @@ class AdamSettings(StepSettings):
 
     def __post_init__(self) -> None:
         if self.max_iterations is None and self.epochs is None:
-            raise UserError(
-                "training.max_iterations and training.epochs are both null; one of them must say when to stop"
-            )
+            raise UserError("training.max_iterations and training.epochs are both null; set one of them")
 
     @property
     def paths(self) -> int:
@@ -85,11 +84,7 @@ class AdamSettings(StepSettings):
         return self.num_samples
 
     def for_rows(self, num_rows: int) -> Self:
-        """With what depends on N made a number.
-
-        ``max_iterations`` is that of ``epochs`` over the rows, ceil(N / B) each, where it is null; ``num_samples`` is
-        ceil(B / N), which is 1 where a minibatch is not all rows.
-        """
+        """Replace null ``max_iterations`` by ``epochs`` times ceil(N / B), and null ``num_samples`` by ceil(B / N)."""
         chosen = self
         if self.max_iterations is None and self.epochs is not None:
             chosen = replace(chosen, max_iterations=self.epochs * math.ceil(num_rows / self.batch_size))
@@ -106,7 +101,7 @@ class NaturalGradientSettings(AdamSettings):
 
 
 @dataclass(frozen=True)
-class SamplerSettings(StepSettings):
+class SamplerSettings(StepSettings, OptimiserSettings):
     """SGHMC steps, each with one Adam step of kernel, likelihood and Z."""
 
     optimiser: str
@@ -122,29 +117,18 @@ class SamplerSettings(StepSettings):
     thinning: float = setting("steps between two collected samples, as a share of max_iterations", above=0, high=1)
     max_seconds: float | None = setting("stop training, without failing, after this long", above=0)
 
-    def for_rows(self, num_rows: int) -> Self:
-        """The schedule counts iterations whatever the rows."""
-        del num_rows
-        return self
-
     def steps(self, share: float) -> int:
-        """A share of max_iterations as a count of steps, at least one."""
+        """Return a share of max_iterations as a count of steps, at least one."""
         return max(1, round(share * self.max_iterations))
 
 
 @dataclass(frozen=True)
-class OwnSettings:
-    """A method that trains itself, and whose settings say how."""
+class OwnSettings(OptimiserSettings):
+    """A method with its own training, governed by its own settings."""
 
     optimiser: str
-
     max_iterations: ClassVar[None] = None
     max_seconds: ClassVar[None] = None
-
-    def for_rows(self, num_rows: int) -> Self:
-        """Nothing depends on the rows."""
-        del num_rows
-        return self
 
 
 TrainingSettings = LbfgsSettings | AdamSettings | SamplerSettings | OwnSettings

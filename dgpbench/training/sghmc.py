@@ -5,7 +5,7 @@ Reference: Havasi et al. 2018, Sec. 4; docs/methods.md, "SGHMC".
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -72,7 +72,7 @@ class Sampler(tf.Module):
         self.is_frozen = tf.Variable(0, trainable=False, dtype=tf.int64)
 
     def step(self, gradient: tf.Tensor, normals: tf.Tensor, *, adapt: bool) -> None:
-        """One step of every chain.
+        """Take one step of every chain.
 
         :param gradient: dU/dv / N at the present position, [K, P]
         :param normals: standard normals, [K, P]
@@ -102,11 +102,11 @@ class Sampler(tf.Module):
         self.count.assign_add(weight)
 
     def freeze(self) -> None:
-        """Fix the preconditioner for good, as ``settings.freeze`` says; once."""
+        """Fix the preconditioner as set by ``settings.freeze``; later calls do nothing."""
         if self.is_frozen == 1:
             return
         self.is_frozen.assign(1)
-        if self.count == 0.0:  # stopped before the second half of the burn-in: the snapshot is all there is
+        if self.count == 0.0:  # stopped before the second half of the burn-in: keep the snapshot
             return
         if self.settings.freeze == "mean":
             self.square.assign(self.sum_squares / self.count)
@@ -130,14 +130,14 @@ class MovingWindow(tf.Module):
         self.ring.scatter_nd_update([[step % self.size]], position[None])
 
     def draw(self, step: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """One of the last W positions up to ``step``, each as likely, [P]."""
+        """Draw one of the last W positions up to ``step``, [P]."""
         filled = tf.minimum(step + 1, self.size)
         return self.ring[tf.random.stateless_uniform([], seed, maxval=filled, dtype=tf.int64)]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Counts of steps; configuration gives them as shares of max_iterations, so that a smaller budget scales them.
+    """Counts of steps; the configuration has shares of max_iterations, so that a smaller budget scales them.
 
     :param max_iterations: sampler steps, each with one gradient step of the parameters
     :param burn_in: of these, the first ones, during which the preconditioner adapts
@@ -156,51 +156,49 @@ class Schedule:
         return self.max_iterations + self.thinning * self.num_samples
 
     def segments(self) -> Iterator[tuple[int, int]]:
-        """(first step, number of steps) of each graph call of training, cut where the burn-in's halves end."""
+        """Yield (first step, number of steps) of each graph call of training, cut where the burn-in's halves end."""
         edges = {0, self.burn_in // 2, self.burn_in, self.max_iterations}
         starts = sorted(edges | set(range(0, self.max_iterations, RECORD_EVERY)))
         yield from ((start, stop - start) for start, stop in pairwise(starts))
 
 
+@dataclass(eq=False)
 class Chain:
-    """One chain and the parameters it shares its steps with; everything happens on the device.
+    """One chain and the parameters that take steps with it; everything happens on the device.
 
     :param log_joint: (v [K, P], X, y, seed, step) -> -U for each particle, [K]
-    :param of_rows: () -> what stands for X in ``log_joint`` once parameters are fixed, tensors with N rows, so that no
-        step computes it; or None
+    :param of_rows: () -> tensors with N rows that replace X in ``log_joint`` once parameters are fixed, so that no step
+        computes them; or None
     :param sampler: a sampler with one chain
     :param window: its last positions; None: the sampler's gradient is also that of the optimiser's step
     :param variables: kernel, likelihood and inducing inputs
     :param optimiser: takes one step on -log p(y, v) at a v drawn from the window, for each sampler step
-    :param data: X [N, D], y [N]
+    :param X: [N, D]
+    :param y: [N]
     :param seed: of paths, momenta and draws from the window
     """
 
-    def __init__(
-        self,
-        log_joint: LogJoint,
-        of_rows: Callable[[], Any],
-        sampler: Sampler,
-        window: MovingWindow | None,
-        variables,
-        optimiser,
-        data,
-        batches: Minibatches,
-        seed,
-    ):
-        self.log_joint, self.of_rows, self.sampler, self.window = log_joint, of_rows, sampler, window
-        self.variables, self.optimiser = list(variables), optimiser
-        self.X, self.y = (tf.constant(values) for values in data)
-        self.batches, self.seed = batches, seed
-        create_slots(optimiser, self.variables)
+    log_joint: LogJoint
+    of_rows: Callable[[], Any]
+    sampler: Sampler
+    window: MovingWindow | None
+    variables: Sequence[tf.Variable]
+    optimiser: Any
+    X: Any
+    y: tf.Tensor
+    batches: Minibatches
+    seed: tf.Tensor
+
+    def __post_init__(self) -> None:
+        create_slots(self.optimiser, self.variables)
         self._compiled: dict[tuple[bool, bool], Callable] = {}
 
     def advance(
         self, first_step: int, num_steps: int, monitor: Monitor, *, adapt: bool, learn: bool, weight: float
     ) -> float:
-        """Some steps in one graph call; the mean of -U over them.
+        """Take some steps in one graph call; return the mean of -U over them.
 
-        :raises Diverged: when it is not finite, or the chain is where no posterior is
+        :raises Diverged: when it is not finite, or the chain is far outside any posterior
         """
         per_step = self._batches_per_step(learn)
         rows = self.batches.rows(per_step * first_step, per_step * num_steps).reshape(num_steps, per_step, -1)
@@ -210,7 +208,7 @@ class Chain:
         step = self._compiled.get((adapt, learn))
         if step is None:
             step = self._compiled[adapt, learn] = monitor.tracing(lambda: self._compile(adapt, learn))
-            # No step is taken: TensorFlow optimises a graph at its first call, which is no time of training.
+            # No step is taken: TensorFlow optimises a graph at its first call, which does not count as training.
             monitor.tracing(lambda: step(start, tf.constant(rows[:0]), weight))
         value = float(monitor.training(lambda: step(start, tf.constant(rows), weight)))
         if not math.isfinite(value):
@@ -224,12 +222,12 @@ class Chain:
         return value
 
     def fix(self) -> None:
-        """Prepare for steps under parameters that stay as they are."""
-        found = self.of_rows()
-        self.X = self.X if found is None else found
+        """Prepare for steps under fixed parameters."""
+        features = self.of_rows()
+        self.X = self.X if features is None else features
 
     def _batches_per_step(self, learn: bool) -> int:
-        """The sampler's minibatch, and the optimiser's own where it draws from a window."""
+        """Count the sampler's minibatch, and the optimiser's own where it draws from a window."""
         return 2 if learn and self.window is not None else 1
 
     @property
@@ -237,10 +235,10 @@ class Chain:
         return self.sampler.settings.noise == "corrected" and 1 < self.batches.batch_size < self.batches.num_rows
 
     def _independent_rows(self, step: int) -> np.ndarray:
-        """A batch for one step that knows of no other.
+        """Draw a batch for one step, independent of all others.
 
         Within an epoch the errors of the batches cancel. In a chain slower than an epoch they then add next to
-        nothing, and to take off each step's own variance would leave too little.
+        nothing, and subtracting each step's own variance would leave too little.
         """
         rng = np.random.default_rng([self.batches.seed, step, 1])
         return rng.choice(self.batches.num_rows, self.batches.batch_size, replace=False)
@@ -252,10 +250,13 @@ class Chain:
             tf.TensorSpec([], self.y.dtype),
         ]
         shared = learn and self.window is None
-        sample, slopes_in_window, maximise = (
-            tf.autograph.experimental.do_not_convert(part)
-            for part in (self._sample, self._slopes_in_window, self._maximise)
+        sample, slopes_in_window = (
+            tf.autograph.experimental.do_not_convert(part) for part in (self._sample, self._slopes_in_window)
         )
+
+        @tf.autograph.experimental.do_not_convert
+        def maximise(slopes):
+            self.optimiser.apply_gradients(zip(slopes, self.variables, strict=True))
 
         @tf.function(input_signature=signature)
         def several(first_step, rows, weight):
@@ -271,7 +272,7 @@ class Chain:
         return several.get_concrete_function()
 
     def _sample(self, step, rows, adapt: bool, weight, shared: bool) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """A step of the sampler; -U before it, and dU/dparameters where they are asked for."""
+        """Take a step of the sampler; return -U before it, and dU/dparameters if ``shared``."""
         seeds = self._seeds(step, 2)
         v = tf.identity(self.sampler.position)
         value, gradient, noise, slopes = self._gradient(v, rows, seeds[0], step, shared)
@@ -283,8 +284,8 @@ class Chain:
         return value, slopes
 
     def _gradient(self, v, rows, seed, step, shared: bool):
-        """-U, dU/dv / N, an estimate of Var[grad] from the batch's two halves where the noise is to be corrected, and
-        dU/dparameters where they are asked for.
+        """Return -U, dU/dv / N, an estimate of Var[grad] from the batch's two halves where the noise is corrected, and
+        dU/dparameters if ``shared``.
 
         A batch holds no row twice, so with n rows of N and halves' gradients g1, g2 the variance of their mean is
         (1 - n/N) E[(g1 - g2)^2] / 4 (the noise of the paths, at depth 2 and more, is shrunk with it).
@@ -310,7 +311,7 @@ class Chain:
         return tf.reduce_mean(value), gradient, noise, [N / halves * slope for slope in slopes]
 
     def _slopes_in_window(self, step, rows) -> list[tf.Tensor]:
-        """dU/dparameters at a position of the window."""
+        """Return dU/dparameters at a position of the window."""
         assert self.window is not None
         seeds = self._seeds(step, 4)[2:]
         v = self.window.draw(step, seeds[0])[None]
@@ -319,18 +320,15 @@ class Chain:
             loss = -self.log_joint(v, tf.gather(self.X, rows), tf.gather(self.y, rows), seeds[1], step)
         return tape.gradient(loss, self.variables)
 
-    def _maximise(self, slopes) -> None:
-        self.optimiser.apply_gradients(zip(slopes, self.variables, strict=True))
-
     def _seeds(self, step, count: int) -> list[tf.Tensor]:
         at_step = tf.random.experimental.stateless_fold_in(self.seed, tf.cast(step, tf.int32))
         return [tf.random.experimental.stateless_fold_in(at_step, index) for index in range(count)]
 
 
 def run(chain: Chain, schedule: Schedule, monitor: Monitor) -> tuple[int, np.ndarray]:
-    """Burn in and learn, freeze the preconditioner, collect; goes on from a checkpoint where there is one.
+    """Burn in and learn, freeze the preconditioner, collect; resume from a checkpoint if there is one.
 
-    :return: the steps of training, and the samples of v, [S, P]
+    :return: the number of training steps, and the samples of v, [S, P]
     """
     progress = Collected(schedule.num_samples, chain.sampler.position.shape[1], chain.y.dtype)
     state = [
@@ -361,7 +359,7 @@ class Collected(tf.Module):
 
 
 def _train(chain: Chain, schedule: Schedule, monitor: Monitor, taken: int, state: list) -> int:
-    """Sampler steps with gradient steps, adapting during the burn-in; the steps taken in all."""
+    """Take sampler steps with gradient steps, adapting during the burn-in; return the number of steps in all."""
     for start, count in schedule.segments():
         if start < taken or monitor.spent:
             continue
@@ -376,9 +374,9 @@ def _train(chain: Chain, schedule: Schedule, monitor: Monitor, taken: int, state
 
 
 def _collect(chain: Chain, schedule: Schedule, monitor: Monitor, progress: Collected, state: list) -> None:
-    """Samples of v, ``thinning`` steps apart, under fixed parameters and preconditioner.
+    """Collect samples of v, ``thinning`` steps apart, under fixed parameters and preconditioner.
 
-    Collected even when the time for training is used up: without samples there is nothing to predict with.
+    They are collected even when the time for training is used up: predictions need them.
     """
     monitor.training(chain.fix)
     for index in range(int(progress.count), schedule.num_samples):

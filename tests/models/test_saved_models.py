@@ -16,7 +16,7 @@ import tensorflow as tf
 from dgpbench import DeepGPRegressor, load
 from dgpbench.data.scaling import Regression
 from dgpbench.methods.interface import restore_function
-from dgpbench.methods.predictor import arrays_of, put
+from dgpbench.methods.predictor import arrays_of, assign
 from dgpbench.runs.resolve import resolve_overrides
 
 SMALL = {"training.max_iterations": 3, "prediction.num_samples": 3}
@@ -142,7 +142,7 @@ def test_positive_parameters_come_back_to_the_last_bit():
             self.values.unconstrained_variable.assign(raw)
 
     saved, other = (Positive(np.random.default_rng(seed).normal(size=1000)) for seed in (0, 1))
-    put(arrays_of(saved), other)
+    assign(arrays_of(saved), other)
     raw, back = (model.values.unconstrained_variable.numpy() for model in (saved, other))
     np.testing.assert_array_equal(back, raw)
 
