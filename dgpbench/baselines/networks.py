@@ -31,7 +31,7 @@ class EnsembleSettings(Settings):
 
 
 class Ensemble:
-    """Networks that give a mean and a variance each; a Gaussian with the moments of their mixture predicts."""
+    """Networks that predict a mean and a variance each, and a Gaussian with the moments of their mixture."""
 
     def __init__(self, networks: Sequence[Any]):
         self.networks = networks
@@ -42,7 +42,8 @@ class Ensemble:
         outputs = [
             network.predict(X, batch_size=ROWS_AT_ONCE, verbose=0).astype(np.float64) for network in self.networks
         ]
-        means, variances = zip(*((each[:, 0], _variance(each[:, 1])) for each in outputs), strict=True)
+        means = [each[:, 0] for each in outputs]
+        variances = [np.logaddexp(0.0, each[:, 1]) + LEAST_VARIANCE for each in outputs]  # softplus, as in training
         return Gaussian(np.mean(means, axis=0), np.mean(variances, axis=0) + np.var(means, axis=0))
 
 
@@ -75,9 +76,9 @@ def _dense(width: int, seed: int, **more: Any) -> Any:
 
 
 def _train(model: Any, optimiser: Any, loss: Any, train: Regression, settings: Any, seed: int) -> None:
-    """All rows in another order in each epoch, which the seed fixes.
+    """Train on all rows in each epoch, in an order that depends on the seed.
 
-    Many steps in a call, and one epoch of Keras for all: an epoch costs it more than the few steps of a small table.
+    Many steps share a call, and all epochs one epoch of Keras, which costs more than the few steps of a small table.
     """
     import tensorflow as tf
 
@@ -86,10 +87,6 @@ def _train(model: Any, optimiser: Any, loss: Any, train: Regression, settings: A
     steps = settings.epochs * len(rows)
     model.compile(optimiser, loss, steps_per_execution=min(steps, 100))
     model.fit(rows.repeat(), steps_per_epoch=steps, verbose=0)
-
-
-def _variance(raw: np.ndarray) -> np.ndarray:
-    return np.logaddexp(0.0, raw) + LEAST_VARIANCE
 
 
 DEEP_ENSEMBLE = Method(

@@ -89,12 +89,7 @@ def quadratic(S: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
     :return: [P, R, B]
     """
     P, M = S.shape[0], A.shape[0]
-    N = tf.size(A) // M
-    forms = _quadratic(tf.cast(tf.reshape(S, [P * M, M]), A.dtype), tf.reshape(A, [M, N]), P)
-    return tf.cast(tf.reshape(forms, tf.concat([[P], tf.shape(A)[1:]], axis=0)), S.dtype)
 
-
-def _quadratic(S: tf.Tensor, A: tf.Tensor, P: int) -> tf.Tensor:
     @tf.custom_gradient
     def forms(S, A):
         # Block by block, so that no [P, M, N] product is ever written.
@@ -108,7 +103,9 @@ def _quadratic(S: tf.Tensor, A: tf.Tensor, P: int) -> tf.Tensor:
 
         return _sums_of_columns([A * SA_p for SA_p in SA]), gradient
 
-    return forms(S, A)
+    stacked, columns = tf.reshape(S, [P * M, M]), tf.reshape(A, [M, tf.size(A) // M])
+    found = forms(tf.cast(stacked, A.dtype), columns)
+    return tf.cast(tf.reshape(found, tf.concat([[P], tf.shape(A)[1:]], axis=0)), S.dtype)
 
 
 def _sums_of_columns(products: list[tf.Tensor]) -> tf.Tensor:
@@ -239,10 +236,8 @@ def block_gram(C: tf.Tensor, num_blocks: int) -> list[tf.Tensor]:
     :param C: [n M, n M] with n = ``num_blocks``
     :return: for each s the blocks S[s:, s] stacked, [n - s, M, M]
     """
-    return list(_block_gram(C, num_blocks))
+    n = num_blocks
 
-
-def _block_gram(C: tf.Tensor, n: int):
     @tf.custom_gradient
     def gram(C):
         M = tf.shape(C)[0] // n
@@ -252,18 +247,15 @@ def _block_gram(C: tf.Tensor, n: int):
         ]
 
         def gradient(*g):
-            lower = tf.concat([_padded_column(g_s, s, M) for s, g_s in enumerate(g)], axis=1)
+            padded = [tf.pad(tf.reshape(g_s, [-1, M]), [[s * M, 0], [0, 0]]) for s, g_s in enumerate(g)]
+            lower = tf.concat(padded, axis=1)
             G = lower + tf.transpose(lower)
             parts = [tf.matmul(G[k * M :, k * M :], C[k * M :, k * M : (k + 1) * M]) for k in range(n)]
             return tf.concat([tf.pad(part, [[k * M, 0], [0, 0]]) for k, part in enumerate(parts)], axis=1)
 
         return [tf.reshape(column, [n - s, M, M]) for s, column in enumerate(columns)], gradient
 
-    return gram(C)
-
-
-def _padded_column(g: tf.Tensor, above: int, M: tf.Tensor) -> tf.Tensor:
-    return tf.pad(tf.reshape(g, [-1, M]), [[above * M, 0], [0, 0]])
+    return list(gram(C))
 
 
 # The inverse of a positive definite matrix, with gradients of few products and no solves ----------------------------

@@ -78,7 +78,9 @@ def given(
             features = X.features()
         else:
             features = layer.features(X if X.shape.rank == 3 else X[None], choleskys[index])
-        mean = features.mean + tf.transpose(_project(v[index], features.A), [1, 0, 2])
+        A = features.A
+        projected = tf.matmul(tf.cast(v[index], A.dtype), tf.transpose(A, [1, 0, 2]))  # a^T v, [R, T, B]
+        mean = features.mean + tf.transpose(tf.cast(projected, v[index].dtype), [1, 0, 2])
         if index == len(prior.layers) - 1:
             R = tf.shape(v[index])[0]
             return Paths(_per_path(mean[0], R), _per_path(features.residual, R), hidden)
@@ -96,11 +98,6 @@ def split_layers(flat: tf.Tensor, widths: tuple[int, ...]) -> list[tf.Tensor]:
 def _per_path(values: tf.Tensor, R: tf.Tensor) -> tf.Tensor:
     """[1, B] or [R, B] as [R, B]: at depth 1 every path has the same moments."""
     return tf.broadcast_to(values, tf.stack([R, tf.shape(values)[1]]))
-
-
-def _project(v: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
-    """a^T v for each path: v [R, T, M] and A [M, R, B] or [M, 1, B] give [R, T, B]."""
-    return tf.cast(tf.matmul(tf.cast(v, A.dtype), tf.transpose(A, [1, 0, 2])), v.dtype)
 
 
 def _unconditional_mean(q: Blocks, layer: int, features: Features) -> tf.Tensor:

@@ -24,8 +24,9 @@ def psi1(kernel: gpflow.kernels.SquaredExponential, Z: tf.Tensor, mu: tf.Tensor,
     squares = _squared_lengthscales(kernel, Z)
     w = 1.0 / (squares + v)
     rows = _constant(mu, v, w, squares, 0.5)
-    # -(mu - z)^2 w / 2 = -mu^2 w / 2 + (mu w) z - (w / 2) z^2, and the first term is in the constant of the row
-    exponent = _linear([mu * w, -0.5 * w, rows], [Z, tf.square(Z), tf.ones_like(Z[:, :1])])
+    # -(mu - z)^2 w / 2 = -mu^2 w / 2 + (mu w) z - (w / 2) z^2, the first term in the constant of the row: one GEMM
+    left, right = tf.concat([mu * w, -0.5 * w, rows], axis=-1), tf.concat([Z, tf.square(Z), tf.ones_like(Z[:, :1])], -1)
+    exponent = tf.matmul(left, right, transpose_b=True)
     return kernel.variance * tf.exp(exponent)
 
 
@@ -85,13 +86,8 @@ def _packed_exponent(
 
 
 def _constant(mu: tf.Tensor, v: tf.Tensor, w: tf.Tensor, squares: tf.Tensor, power: float) -> tf.Tensor:
-    """What the exponent of a row has whatever the inducing input, sum_d -1/2 log(1 + v/l^2) - power mu^2 w, [B, 1]."""
+    """The part of a row's exponent that no inducing input enters, sum_d -1/2 log(1 + v/l^2) - power mu^2 w, [B, 1]."""
     return tf.reduce_sum(-0.5 * tf.math.log1p(v / squares) - power * tf.square(mu) * w, axis=-1, keepdims=True)
-
-
-def _linear(rows: list[tf.Tensor], columns: list[tf.Tensor]) -> tf.Tensor:
-    """sum_i rows_i columns_i^T as one GEMM."""
-    return tf.matmul(tf.concat(rows, axis=-1), tf.concat(columns, axis=-1), transpose_b=True)
 
 
 def _squared_lengthscales(kernel, Z: tf.Tensor) -> tf.Tensor:

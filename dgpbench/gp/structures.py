@@ -56,19 +56,14 @@ class Structure:
         last = len(self.widths) - 1
         if self.widths[last] != 1 or len(set(self.widths[:last])) > 1:
             return False
-        whole = {layer: _arrow_pairs if layer == last else _stripe_pairs for layer in range(last + 1)}
         return all(
-            earlier < layer and set(pairs) == set(whole[layer](self.widths[earlier]))
+            earlier < layer and set(pairs) == {(0 if layer == last else t, t) for t in range(self.widths[earlier])}
             for (layer, earlier), pairs in self.couplings.items()
         )
 
 
 def _stripe_pairs(width: int) -> Pairs:
     return tuple((t, t) for t in range(width))
-
-
-def _arrow_pairs(width: int) -> Pairs:
-    return tuple((0, t) for t in range(width))
 
 
 def _all_pairs(rows: int, columns: int) -> Pairs:

@@ -26,7 +26,7 @@ from dgpbench.gp.propagation import Paths
 from dgpbench.gp.structures import mean_field
 from dgpbench.methods.inducing_points import kmeans_centres
 from dgpbench.methods.interface import FitSettings, Seeds, pick
-from dgpbench.methods.predictor import FIRST_Z, MixturePredictor, assign, deep_predictor, validation
+from dgpbench.methods.predictor import FIRST_Z, MixturePredictor, assign, deep_predictor, held_out_score
 from dgpbench.methods.settings import FullyFactorisedSettings
 from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.loops import adam, maximise
@@ -57,7 +57,7 @@ def fit(
         monitor,
         optimiser=adam(training, likelihood=model.prior.likelihood),
         predict=predictor.predict,
-        validation=validation(validator, held_out, training, seeds.holdout),
+        score=held_out_score(validator, held_out, seeds.holdout),
     )
     return predictor
 

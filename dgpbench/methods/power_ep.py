@@ -38,8 +38,8 @@ from dgpbench.methods.predictor import (
     MixturePredictor,
     assign,
     deep_predictor,
+    held_out_score,
     normals_of_rows,
-    validation,
 )
 from dgpbench.methods.settings import PowerEPSettings
 from dgpbench.training.early_stopping import hold_out
@@ -72,7 +72,7 @@ def fit(
         monitor,
         optimiser=adam(training, likelihood=model.prior.likelihood),
         predict=predictor.predict,
-        validation=validation(validator, held_out, training, seeds.holdout),
+        score=held_out_score(validator, held_out, seeds.holdout),
     )
     predictor.diagnostics |= model.noise()
     return predictor

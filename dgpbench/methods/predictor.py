@@ -15,9 +15,7 @@ from dgpbench.gp.structures import Structure
 from dgpbench.methods.settings import INDUCING
 from dgpbench.predictive import posterior_file
 from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.training.early_stopping import Validation, stopping_rule
 from dgpbench.training.minibatches import base_seed, stateless_normals
-from dgpbench.training.settings import AdamSettings
 
 COLUMNS_AT_ONCE = 8192  # rows x samples of one prediction graph call: bounds its memory
 COMMON = 2**31 - 1  # in place of a chunk's number, which is smaller
@@ -134,17 +132,11 @@ def normals_of_rows(shapes: Sequence, seed: tf.Tensor, chunk: tf.Tensor, dtype, 
     return [tf.broadcast_to(normals, shape) for normals, shape in zip(drawn, shapes, strict=True)]
 
 
-def validation(
-    predictor: MixturePredictor, held_out: Regression | None, training: AdamSettings, seed: int
-) -> Validation | None:
-    """Return the early stopping of a run by the mean log-density of its held-out rows; None where no rows are held out.
-
-    :param predictor: of the model in training, whose parameters it follows
-    """
-    rule = stopping_rule(training)
-    if held_out is None or rule is None:
+def held_out_score(predictor: MixturePredictor, held_out: Regression | None, seed: int) -> Callable[[], float] | None:
+    """Return the function that scores the held-out rows while the predictor's model trains, by mean log-density."""
+    if held_out is None:
         return None
-    return Validation(rule, lambda: float(np.mean(predictor.predict(held_out.X, seed).log_density(held_out.Y))))
+    return lambda: float(np.mean(predictor.predict(held_out.X, seed).log_density(held_out.Y)))
 
 
 def arrays_of(model: tf.Module) -> dict[str, np.ndarray]:

@@ -26,7 +26,7 @@ KEPT_FOR_GRADIENTS = 3  # k(Z, h), its whitened form and their gradient, for eac
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a run's memory depends on besides its settings."""
+    """Sizes that determine a run's memory besides its settings."""
 
     num_rows: int
     num_features: int
@@ -36,7 +36,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class MethodSettings(ABC):
-    """What every method has, a plug-in's too.
+    """Settings of every method, plug-ins included.
 
     :param name: as ``method=NAME``
     """
@@ -48,39 +48,39 @@ class MethodSettings(ABC):
     no_natural_gradients: ClassVar[str] = "its posterior is not a Gaussian in natural parameters"
 
     def for_inputs(self, num_features: int) -> Self:
-        """With everything that depends on D made a number."""
+        """Return the settings with everything that depends on D as a number."""
         del num_features
         return self
 
     def with_more_jitter(self) -> "DeepSettings | None":
-        """For another attempt at a fit that diverged; None where a family has no jitter to raise."""
+        """Return the settings for another attempt at a fit that diverged; None for a family without jitter."""
         return None
 
     def shapes(self, num_features: int) -> dict[str, tuple[int | None, ...]]:
-        """Shapes of the saved arrays from which the sizes of all others follow; None for any length."""
+        """Return the shapes of the saved arrays that determine the sizes of all others; None for any length."""
         del num_features
-        return {}  # nothing is known of a plug-in's
+        return {}  # those of a plug-in are unknown
 
     def check_installed(self) -> None:
-        """Refuse a method whose packages are not here."""
+        """Refuse a method with a missing package."""
         return
 
     def check_rows(self, num_rows: int) -> None:
-        """Refuse fewer, or more, training rows than the method takes."""
+        """Refuse fewer, or more, training rows than the method can use."""
         del num_rows
 
     def recorded(self) -> dict[str, Any]:
-        """What a record keeps of them, and their part in its hash."""
+        """Return the values for the record and its hash."""
         return recorded(self)
 
     @abstractmethod
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
-        """A lower bound on the bytes of a run, by what they are for, with the settings that govern them."""
+        """Return a lower bound on the bytes of a run, by purpose and the settings that govern it."""
 
 
 @dataclass(frozen=True)
 class GPSettings(MethodSettings):
-    """What every family of GPs has: a kernel and a noise variance."""
+    """Settings of every family of GPs: a kernel and a noise variance."""
 
     kernel: str = setting("kernel of every layer", words=KERNELS)
     ard: bool = setting("one lengthscale for each input dimension")
@@ -94,7 +94,7 @@ class GPSettings(MethodSettings):
 
 @dataclass(frozen=True)
 class DeepSettings(GPSettings):
-    """What every family with inducing points in several layers has."""
+    """Settings of every family with inducing points in several layers."""
 
     width: int | str = setting("tau, GPs in a hidden layer; 'inputs' is min(30, D)", low=1, words=("inputs",))
     num_inducing: int = setting("M, inducing points in each layer", low=1)
@@ -105,7 +105,7 @@ class DeepSettings(GPSettings):
         return replace(self, width=min(MAX_WIDTH, num_features)) if isinstance(self.width, str) else self
 
     def widths(self) -> tuple[int, ...]:
-        """T_l of each layer; the output layer has one GP."""
+        """Return T_l of each layer; the output layer has one GP."""
         assert isinstance(self.width, int), "for_inputs comes first"
         return (*[self.width] * (self.num_layers - 1), 1)
 
@@ -120,7 +120,7 @@ class DeepSettings(GPSettings):
         check_num_inducing(self.num_inducing, num_rows)
 
     def num_blocks(self) -> int:
-        """M x M blocks that q, or the prior, holds."""
+        """Count the M x M blocks of q, or of the prior."""
         return self.num_layers
 
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
@@ -143,7 +143,7 @@ class DeepSettings(GPSettings):
 
 @dataclass(frozen=True)
 class MeanMapSettings(DeepSettings):
-    """What the families have whose hidden layers have a fixed mean and inducing inputs of their own."""
+    """Settings of the families with fixed means of hidden layers and with inducing inputs in each layer."""
 
     mean_function: str = setting("fixed mean of hidden layers", words=("pca", "zero"))
     train_inducing_inputs: bool = setting("train Z")
@@ -215,8 +215,17 @@ class StructuredSettings(MeanMapSettings):
 
     def __post_init__(self) -> None:
         if self.blocks_file is not None:
-            object.__setattr__(self, "blocks", _read_blocks(self.blocks_file))
-            object.__setattr__(self, "blocks_file", None)  # what it says counts, not where it lies
+            try:
+                blocks = yaml.safe_load(Path(self.blocks_file).read_text())
+            except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+                reason = str(problem).splitlines()[0]
+                raise UserError(f"method.blocks_file={self.blocks_file} cannot be read: {reason}") from None
+            if not isinstance(blocks, list):
+                raise UserError(
+                    f"method.blocks_file={self.blocks_file} must hold a list of {{layers: [l, k], gps: same}} entries"
+                )
+            object.__setattr__(self, "blocks", blocks)
+            object.__setattr__(self, "blocks_file", None)  # its content identifies a run, not its path
         if self.output_start == "sgpr" and not self.whiten:
             raise UserError("method.output_start=sgpr starts q in whitened coordinates; it takes method.whiten=true")
         if self.output_start == "sgpr" and self.num_layers > 1 and self.mean_function == "zero":
@@ -328,18 +337,8 @@ def check_num_inducing(num_inducing: int, num_rows: int) -> None:
 
 
 def check_psi_statistics(kernel: str) -> None:
-    """Refuse a kernel whose psi statistics are not written."""
+    """Refuse a kernel without psi statistics."""
     if kernel != "squared_exponential":
         raise UserError(
             "method.kernel must be squared_exponential for aep and fully_factorised: their psi statistics need it"
         )
-
-
-def _read_blocks(path: str) -> list:
-    try:
-        blocks = yaml.safe_load(Path(path).read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise UserError(f"method.blocks_file={path} cannot be read: {str(problem).splitlines()[0]}") from None
-    if not isinstance(blocks, list):
-        raise UserError(f"method.blocks_file={path} must hold a list of {{layers: [l, k], gps: same}} entries")
-    return blocks

@@ -30,8 +30,8 @@ from dgpbench.methods.predictor import (
     MixturePredictor,
     assign,
     deep_predictor,
+    held_out_score,
     normals_of_rows,
-    validation,
 )
 from dgpbench.methods.settings import StructuredSettings
 from dgpbench.training.early_stopping import hold_out
@@ -70,7 +70,7 @@ def fit(
         monitor,
         predict=predictor.predict,
         optimiser=build_optimiser(settings, model),
-        validation=validation(validator, held_out, training, seeds.holdout),
+        score=held_out_score(validator, held_out, seeds.holdout),
     )
     return predictor
 

@@ -19,7 +19,7 @@ from dgpbench.gp.prior import Architecture, mean_map
 from dgpbench.gp.subset_model import SubsetDeepGP
 from dgpbench.methods.inducing_points import choose
 from dgpbench.methods.interface import FitSettings, Seeds, pick
-from dgpbench.methods.predictor import MixturePredictor, assign, normals_of_rows, validation
+from dgpbench.methods.predictor import MixturePredictor, assign, held_out_score, normals_of_rows
 from dgpbench.methods.settings import ROWS, TARGETS, SubsetSettings
 from dgpbench.predictive import posterior_file
 from dgpbench.training.early_stopping import hold_out
@@ -63,7 +63,7 @@ def fit(
             share=method.covariance_rate,
         ),
         predict=predictor.predict,
-        validation=validation(validator, held_out, training, seeds.holdout),
+        score=held_out_score(validator, held_out, seeds.holdout),
     )
     return predictor
 

@@ -1,4 +1,4 @@
-"""The predictive distribution of each row as users of the Python interface meet it: one number of y a row."""
+"""The predictive distribution of the Python interface, one output for each row, and scorers for scikit-learn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

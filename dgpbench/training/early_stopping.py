@@ -3,7 +3,6 @@
 Reference: docs/methods.md, "Early stopping".
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,7 +15,7 @@ from dgpbench.training.settings import AdamSettings, LbfgsSettings, TrainingSett
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When to stop: the smoothed score has fallen in ``strips`` successive strips, after a first part of the run.
+    """Stop when the smoothed score has fallen in ``strips`` successive strips, after a first part of the run.
 
     Reference: Prechelt 1998; Lindinger et al. 2020, Appendix G.
 
@@ -34,11 +33,11 @@ class StoppingRule:
     smoothing: int = 50
 
     def can_trigger(self, max_iterations: int) -> bool:
-        """Whether it could ever stop a run of this length; if not, no rows need be held out for it."""
+        """Return whether the rule could ever stop a run of this length; if not, no rows need to be held out."""
         return max_iterations > max(self.start, self.strip * self.strips)
 
     def stops(self, iteration: int, scores: list[float]) -> bool:
-        """Whether to stop after ``scores`` (one each ``interval`` iterations, the last at ``iteration``)."""
+        """Return whether to stop after ``scores`` (one each ``interval`` iterations, the last at ``iteration``)."""
         per_strip = max(1, self.strip // self.interval)
         if iteration <= self.start or len(scores) % per_strip or len(scores) <= per_strip * self.strips:
             return False
@@ -47,22 +46,11 @@ class StoppingRule:
         return all(later < earlier for earlier, later in pairwise(smoothed))
 
 
-@dataclass(frozen=True)
-class Validation:
-    """How a run is watched while it trains.
-
-    :param score: the mean log-density of the held-out rows at the current parameters
-    """
-
-    rule: StoppingRule
-    score: Callable[[], float]
-
-
 def stopping_rule(training: AdamSettings) -> StoppingRule | None:
-    """The run's rule, or None where early stopping is off or could never trigger in so few iterations.
+    """Return the run's rule, or None where early stopping is off or could never trigger in so few iterations.
 
-    The published rule smooths over 50 records, a tenth of the part that never stops. A smaller budget scales both:
-    smoothed over all of a short run, a score that has fallen and now rises still looks as if it fell.
+    The published rule smooths over 50 records, a tenth of the iterations before it may act. A smaller budget scales
+    both: smoothed over all of a short run, a score that fell at first and now rises would still look as if it fell.
     """
     if not training.early_stopping:
         return None
@@ -74,13 +62,13 @@ def stopping_rule(training: AdamSettings) -> StoppingRule | None:
 
 
 def may_end_early(training: TrainingSettings) -> bool:
-    """Whether training may end before ``max_iterations``: L-BFGS where it converges, others in time or by a rule."""
+    """Return whether training may end before ``max_iterations``: by convergence (L-BFGS), a time limit or a rule."""
     by_a_rule = isinstance(training, AdamSettings) and stopping_rule(training) is not None
     return by_a_rule or isinstance(training, LbfgsSettings) or training.max_seconds is not None
 
 
 def hold_out(train: Regression, training: AdamSettings, seed: int) -> tuple[Regression, Regression | None]:
-    """Training rows and the rows held out for early stopping; all rows and None where nothing can stop the run."""
+    """Split off the rows held out for early stopping; return all rows and None where nothing can stop the run."""
     if stopping_rule(training) is None:
         return train, None
     rows = np.random.default_rng(seed).permutation(len(train.X))

@@ -14,7 +14,7 @@ from gpflow.keras import tf_keras
 from dgpbench.data.scaling import Regression
 from dgpbench.errors import Diverged
 from dgpbench.system import interrupts
-from dgpbench.training.early_stopping import Validation
+from dgpbench.training.early_stopping import stopping_rule
 from dgpbench.training.minibatches import Minibatches
 from dgpbench.training.monitor import RECORD_EVERY, Monitor, Predict
 from dgpbench.training.settings import AdamSettings, LbfgsSettings, SamplerSettings
@@ -29,11 +29,11 @@ def adam(
     slow: Sequence[tf.Variable] = (),
     share: float = 1.0,
 ):
-    """TensorFlow's Adam with the fused update and the epsilon of the published runs, for ``maximise``.
+    """Return TensorFlow's Adam with the fused update and the epsilon of the published runs, for ``maximise``.
 
-    :param likelihood: the steps of its variance do not become smaller at the end: it has to follow the errors that the
-        smaller steps of all else bring down
-    :param slow: variables whose learning rate is ``share`` of the others'
+    :param likelihood: its variance keeps its learning rate at the end, to follow the errors that the smaller steps of
+        all other variables reduce
+    :param slow: variables with ``share`` times the learning rate of the others
     """
     parts = []
     if slow and share != 1.0:
@@ -51,7 +51,7 @@ def _adam(training: AdamSettings | SamplerSettings, share: float = 1.0):
 
 
 class AdamInParts:
-    """An optimiser for ``maximise``: Adam, with a learning rate of its own for each of some sets of variables.
+    """Adam with separate learning rates for some sets of variables.
 
     :param rest: for all other variables
     :param parts: (Adam, variables)
@@ -87,13 +87,14 @@ class AdamInParts:
 
 
 def create_slots(optimiser, variables: Sequence[tf.Variable]) -> None:
-    """Create what an optimiser keeps of each variable, which no graph may."""
+    """Create an optimiser's own variables, which cannot be created inside a graph."""
     optimiser.build(variables) if hasattr(optimiser, "build") else optimiser._create_all_weights(variables)
 
 
 def decayed(start: float, training: AdamSettings | SamplerSettings):
-    """A step length as a function of the step: start * rate^floor(i / steps), at the end of a run times
-    ``final_decay`` (docs/methods.md, "Training").
+    """Return the schedule start * rate^floor(i / steps), at the end of a run times ``final_decay``.
+
+    Reference: docs/methods.md, "Training".
     """
     staircase = tf_keras.optimizers.schedules.ExponentialDecay(
         start, training.decay_steps, training.decay_rate, staircase=True
@@ -105,10 +106,7 @@ def decayed(start: float, training: AdamSettings | SamplerSettings):
 
 
 class FinalDecay(tf_keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule that ends with smaller steps.
-
-    :param schedule: until ``first_step``, and from there on times ``factor``
-    """
+    """``schedule``, from ``first_step`` on times ``factor``."""
 
     def __init__(self, schedule, factor: float, first_step: int):
         self.schedule, self.factor, self.first_step = schedule, factor, first_step
@@ -128,20 +126,20 @@ def maximise(
     *,
     optimiser,
     predict: Predict,
-    validation: Validation | None = None,
+    score: Callable[[], float] | None = None,
 ) -> int:
-    """Maximise a stochastic objective by gradient steps on minibatches; returns the number of iterations that were run.
+    """Maximise a stochastic objective by gradient steps on minibatches; return the number of iterations.
 
-    Several steps run in one graph call, with the data on the device and no Python between them; the trace gets a row,
-    the mean objective over those steps, every ``RECORD_EVERY`` iterations. At the end the variables are the mean of
-    what they were at the last rows (``training.average_last``).
+    Several steps run in one graph call, with the data on the device and no Python between them. Every ``RECORD_EVERY``
+    iterations the trace gets a row with the mean objective over those steps. With ``training.average_last`` the
+    variables end at their mean over the last rows.
 
     :param objective: (step, X [B, D], y [B], row numbers [B]) -> scalar
     :param rows: X [N, D], Y [N, 1]
     :param seed: of the minibatches
     :param optimiser: ``adam``, or one with its methods
-    :param predict: with the parameters as they are; for what the log keeps of predictions, which changes no step
-    :param validation: asked for a score whenever a row is recorded
+    :param predict: predicts at the current parameters, for test scores in the trace; it changes no step
+    :param score: () -> the mean log-density of the held-out rows at the current parameters, for early stopping
     :raises Diverged: when the objective is not finite
     """
     max_iterations = training.max_iterations
@@ -149,7 +147,7 @@ def maximise(
     batches = Minibatches(len(rows.X), training.batch_size, seed)
     data = (rows.X, rows.Y[:, 0], np.arange(len(rows.X)))
     advance = _compile(objective, list(variables), optimiser, data, batches.batch_size)
-    # No step is taken: TensorFlow optimises a graph at its first call, which is no time of training.
+    # No step is taken: TensorFlow optimises a graph at its first call, which does not count as training.
     monitor.tracing(lambda: advance(tf.zeros([], tf.int64), tf.zeros([0, batches.batch_size], tf.int64)))
     state = [*variables, *optimiser.variables()]
     average = None
@@ -158,7 +156,8 @@ def maximise(
         state += average.state
     iteration = monitor.resume(state)
     scores = [row.validation_tll for row in monitor.trace if row.validation_tll is not None]
-    stopped = validation is not None and bool(scores) and validation.rule.stops(iteration, scores)
+    rule = None if score is None else stopping_rule(training)
+    stopped = rule is not None and bool(scores) and rule.stops(iteration, scores)
     with interrupts.deferred():
         while not stopped and iteration < max_iterations and not monitor.spent:
             numbers = batches.rows(iteration, min(RECORD_EVERY, max_iterations - iteration))
@@ -166,13 +165,13 @@ def maximise(
             iteration += len(numbers)
             if not math.isfinite(value):
                 raise Diverged(f"the objective became {value} by iteration {iteration:,} of {max_iterations:,}")
-            score = monitor.training(validation.score) if validation is not None else None
-            monitor.record(iteration, value, score, max_iterations, predict)
+            held_out_tll = None if score is None else monitor.training(score)
+            monitor.record(iteration, value, held_out_tll, max_iterations, predict)
             if average is not None:
                 average.add(iteration)
-            if validation is not None and score is not None:
-                scores.append(score)
-                stopped = validation.rule.stops(iteration, scores)
+            if rule is not None and held_out_tll is not None:
+                scores.append(held_out_tll)
+                stopped = rule.stops(iteration, scores)
             monitor.keep(iteration, state, now=interrupts.is_pending())
             interrupts.raise_pending()
     if average is not None:
@@ -202,10 +201,7 @@ def _compile(objective: Objective, variables: list[tf.Variable], optimiser, data
 
 
 class Average:
-    """The mean of variables over the last iterations (Polyak & Juditsky 1992), which training ends on.
-
-    :param first: positions after fewer iterations do not count
-    """
+    """The mean of variables over the iterations after ``first`` (Polyak & Juditsky 1992)."""
 
     def __init__(self, variables: Sequence[tf.Variable], first: int):
         self.variables, self.first = variables, first
@@ -214,25 +210,25 @@ class Average:
 
     @property
     def state(self) -> list[tf.Variable]:
-        """What a checkpoint must hold besides the variables."""
+        """Variables for the checkpoint."""
         return [*self.means, self.count]
 
     def add(self, iteration: int) -> None:
-        """Count the variables as they are after some iterations."""
+        """Include the current values in the mean, if the iteration is late enough."""
         if iteration > self.first:
             self.count.assign_add(1)
             for mean, value in zip(self.means, self.variables, strict=True):
                 mean.assign_add((value - mean) / tf.cast(self.count, mean.dtype))
 
     def take(self) -> None:
-        """Give the variables their means; they stay as they are where nothing has been counted."""
+        """Assign the means to the variables, if there are any."""
         if self.count > 0:
             for mean, value in zip(self.means, self.variables, strict=True):
                 value.assign(mean)
 
 
 def maximise_by_lbfgs(model: Any, training: LbfgsSettings, monitor: Monitor) -> dict[str, Any]:
-    """Train a GPflow model to convergence; what the record should say of it.
+    """Train a GPflow model on its own objective to convergence; return the facts for the record.
 
     :raises Diverged: when the objective is not finite
     """
