@@ -22,7 +22,7 @@ BUDGETS = {
 
 @dataclass(frozen=True)
 class DeepGPSettings(Settings):
-    """What both packages are told."""
+    """Settings for both packages."""
 
     layers: int = setting("L, layers", low=1, default=2)
     num_inducing: int = setting("M, inducing points of each layer", low=1, default=128)
@@ -41,7 +41,7 @@ class GPyTorchSettings(DeepGPSettings):
 
 
 def batches(num_rows: int, settings: DeepGPSettings, seed: int) -> Iterator[np.ndarray]:
-    """Row numbers of each minibatch: every row once in each pass, in an order of its own."""
+    """Yield the row numbers of each minibatch: every row once in each pass, in random order."""
     rng, left = np.random.default_rng(seed), np.empty(0, int)
     size = min(settings.batch_size, num_rows)
     for _ in range(settings.max_iterations):
@@ -164,7 +164,7 @@ def fit_gpytorch(train: Regression, settings: GPyTorchSettings, seeds: Seeds, mo
 
 
 def _tensor(values: np.ndarray) -> Any:
-    """In PyTorch's own precision, float32, as the example has it."""
+    """Convert to PyTorch's default precision, float32, as in the example."""
     import torch
 
     return torch.as_tensor(values, dtype=torch.get_default_dtype())

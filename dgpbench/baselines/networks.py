@@ -19,8 +19,8 @@ LEAST_VARIANCE = 1e-6
 class EnsembleSettings(Settings):
     """Lakshminarayanan et al. (2017), Sec. 3.2, without adversarial training, and with shorter steps.
 
-    At the learning rate of 0.1 that the paper gives for all its experiments single networks end far off here (boston,
-    splits 10 to 13: RMSE 6 to 60); 0.01 was chosen on those splits.
+    At the paper's learning rate of 0.1 single networks are far off here (boston, splits 10 to 13: RMSE 6 to 60); 0.01
+    was chosen on those splits.
     """
 
     num_networks: int = setting("networks", low=1, default=5)
@@ -117,7 +117,7 @@ class DropoutSettings(Settings):
 
 
 class Dropped:
-    """A network whose dropout stays on: each pass draws another function.
+    """A network with dropout in prediction too: each pass draws another function.
 
     :param noise: 1 / tau, in standard units
     """
@@ -126,15 +126,15 @@ class Dropped:
         self.network, self.noise, self.settings, self.diagnostics = network, noise, settings, diagnostics
 
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
-        """1/T sum_t N(f_t(x), 1 / tau), the passes by masks that the seed fixes."""
+        """1/T sum_t N(f_t(x), 1 / tau), the masks drawn with the seed."""
         return _mixture(_passes(self.network, X, self.settings.num_samples, seed), self.noise)
 
 
 def fit_dropout(train: Regression, settings: DropoutSettings, seeds: Seeds, monitor: Monitor) -> Dropped:
-    """Rate and noise variance by the log-likelihood of a fifth of the rows; then a network of all rows.
+    """Choose rate and noise variance by the log-likelihood of a fifth of the rows; then fit a network to all rows.
 
-    The noise variance is a factor of the weight decay too, which is some 1e-8 of the loss: one network of each rate
-    serves all of them.
+    The noise variance is also a factor of the weight decay, but that is some 1e-8 of the loss: one network for each
+    rate is enough.
     """
     del monitor
     order = np.random.default_rng(seeds.holdout).permutation(len(train.X))
@@ -173,7 +173,7 @@ def _dropout_network(train: Regression, settings: DropoutSettings, rate: float, 
 
 
 def _passes(network: Any, X: np.ndarray, num: int, seed: int) -> np.ndarray:
-    """T passes with dropout, [T, N, 1]: the masks of a row depend on the seed and its place alone."""
+    """Return T passes with dropout, [T, N, 1]; the masks of a row depend on the seed and its position alone."""
     rng = np.random.default_rng(seed)
     first, second = (layer for layer in network.layers if layer.weights)
     (W, b), (v, c) = (([each.numpy().astype(np.float64) for each in layer.weights]) for layer in (first, second))

@@ -10,7 +10,7 @@ from dgpbench.gp.linear_algebra import whiten, whiten_exponentials
 
 
 class Features(NamedTuple):
-    """What one layer says about its inputs h, before any posterior is chosen (docs/methods.md, "Whitening").
+    """The features of a layer's inputs h, which depend on no posterior (docs/methods.md, "Whitening").
 
     :param A: a_n = Lk^{-1} k(Z, h_n), [M, R, B], of the layer's type for columns
     :param residual: k(h_n, h_n) + w + s2_l - a_n^T a_n, the variance of the layer's output given v, [R, B]

@@ -67,7 +67,7 @@ def whiten_exponentials(
 
 
 def _lower_product(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """tril(left right^T) for two [M, N], of whose four blocks the one above the diagonal is never computed."""
+    """tril(left right^T) for two [M, N]; the block above the diagonal is not computed."""
     M = tf.shape(left)[0]
     half = M // 2
     above = tf.matmul(left[:half], right[:half], transpose_b=True)
@@ -115,7 +115,7 @@ def _sums_of_columns(products: list[tf.Tensor]) -> tf.Tensor:
 
 
 def _weighted_gram(g: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
-    """A diag(g) A^T, of whose four blocks one is another's transpose; [M, M] for A [M, N]."""
+    """A diag(g) A^T, [M, M] for A [M, N]; the block below the diagonal is the transpose of the one above it."""
     half = A.shape[0] // 2
     above = tf.matmul(g * A[:half], A[:half], transpose_b=True)
     below = tf.matmul(g * A[half:], A, transpose_b=True)
@@ -262,7 +262,7 @@ def block_gram(C: tf.Tensor, num_blocks: int) -> list[tf.Tensor]:
 
 
 class Inverse(NamedTuple):
-    """What is known about P^{-1}.
+    """The inverse P^{-1} in several forms.
 
     :param factor: C, lower triangular with P^{-1} = C C^T, [T, M, M]
     :param covariance: S = P^{-1}, [T, M, M]

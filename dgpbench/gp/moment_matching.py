@@ -44,7 +44,7 @@ def deterministic_moments(layer: GPLayer, Lk, m, S, X: tf.Tensor) -> tuple[tf.Te
 
 
 def gaussian_moments(layer: GPLayer, Lk, m, C, mu: tf.Tensor, v: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """E h and Var h of a layer whose inputs are N(mu, diag v), [B, T] each; the layer's noise is in Var h.
+    """E h and Var h of a layer with inputs N(mu, diag v), [B, T] each; the layer's noise is in Var h.
 
         E f   = w^T mu + psi1^T b,   b = Lk^{-T} m
         Var f = psi0 + w + tr(psi2 Q) - (psi1^T b)^2 + sum_d w_d^2 v_d + 2 b^T c w

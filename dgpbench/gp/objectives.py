@@ -119,7 +119,7 @@ def log_joint(
     k - a^T a, and -U is exact. Deeper, it is an unbiased draw of E[log p(y | v, path)] - |v|^2 / 2.
 
     :param v: particles, [K, T M]
-    :param X: rows [B, D] for every particle, or each particle's own [K, B, D]; or what the first layer says about them
+    :param X: rows [B, D] for every particle, or each particle's own [K, B, D]; or their features in the first layer
     :param y: [B] or [K, B]
     :param normals: of the hidden layers, [T_l, K, B]
     :return: [K]

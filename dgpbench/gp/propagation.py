@@ -68,7 +68,7 @@ def given(
         f^l | v = m(h) + a^T v + sqrt(k - a^T a) e
 
     :param v: whitened inducing outputs of each path, one [R, T_l, M] a layer
-    :param X: rows of every path, [B, D], or each path's own, [R, B, D]; or what the first layer says about them
+    :param X: rows of every path, [B, D], or each path's own, [R, B, D]; or their features in the first layer
     """
     hidden: list[tf.Tensor] = []
     for index, layer in enumerate(prior.layers):
@@ -127,7 +127,7 @@ class _RecursiveMarginals:
         w_lk = G_lk - sum_{j<k} U_lj U_kj d_j,   U_lk = w_lk / d_k,   G = S~
         mu^l = mu~^l + sum_k U_lk e_k,           d_l = G_ll - sum_k U_lk w_lk
 
-    with innovations e_k = f^k - mu^k of variance d_k. The output has one such row over all (k, t), whose sums run
+    with innovations e_k = f^k - mu^k of variance d_k. The output has one such row over all (k, t), with sums
     over t and k.
     """
 

@@ -1,4 +1,4 @@
-"""Which M x M blocks of the variational factor C exist (Lindinger et al. 2020, Sec. 3.2).
+"""Structures: which M x M blocks of the variational factor C exist (Lindinger et al. 2020, Sec. 3.2).
 
 Reference: docs/methods.md, "Structured posteriors".
 
@@ -37,7 +37,7 @@ class Structure:
 
     @cached_property
     def factor_pattern(self) -> np.ndarray:
-        """Which blocks of C exist, the diagonal included: [T, T] booleans, T the number of nodes."""
+        """Pattern of the blocks of C, the diagonal included: [T, T] booleans, T the number of nodes."""
         pattern = np.eye(sum(self.widths), dtype=bool)
         for (layer, earlier), pairs in self.couplings.items():
             for t, s in pairs:
@@ -46,13 +46,13 @@ class Structure:
 
     @property
     def covariance_pattern(self) -> np.ndarray:
-        """Which blocks of S = C C^T can be non-zero: [T, T] booleans."""
+        """Pattern of the blocks of S = C C^T that can be non-zero: [T, T] booleans."""
         pattern = self.factor_pattern.astype(int)
         return pattern @ pattern.T > 0
 
     @cached_property
     def is_recursive(self) -> bool:
-        """Whether STAR's scalar recursion covers it: one output, equal hidden widths, whole stripes, whole arrows."""
+        """True where STAR's scalar recursion applies: one output, equal hidden widths, whole stripes, whole arrows."""
         last = len(self.widths) - 1
         if self.widths[last] != 1 or len(set(self.widths[:last])) > 1:
             return False

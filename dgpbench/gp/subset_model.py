@@ -1,9 +1,9 @@
-"""Deep GPs whose inducing points are a subset of the training rows (Jain et al. 2021, Eq. 11).
+"""Deep GPs with a subset of the training rows as inducing points (Jain et al. 2021, Eq. 11).
 
 Reference: docs/methods.md, "Subset of data".
 
 The inducing inputs of layer l + 1 are the subset's own sampled values Z_S = F_S + eps, so every path r has its own
-kernel matrices. Everything with a leading R here has R = 1 in the first layer, whose inputs are data.
+kernel matrices. A leading R is 1 in the first layer: its inputs are data.
 """
 
 from typing import NamedTuple
@@ -54,7 +54,7 @@ class Labelled(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What one layer says about its rows, given the subset's inputs of each path.
+    """The features of a layer's rows, given the subset's inputs of each path.
 
     :param Lk: Cholesky factor of K = k(Z_S, Z_S) + jitter I, [R, M, M]
     :param A: Lk^{-1} k(Z_S, z_b), [R, M, B]
@@ -207,7 +207,7 @@ PROPAGATIONS = {"joint": joint_layer, "diagonal": diagonal_layer}
 
 
 class SubsetDeepGP(gpflow.Module):
-    """A deep GP with zero means and noisy layers z^l = f^l + eps, whose inducing points are training rows.
+    """A deep GP with zero means and noisy layers z^l = f^l + eps, and training rows as inducing points.
 
     :param architecture: widths, kernels, likelihood and jitter; its Z, mean maps and white noise play no part
     :param X_S: inputs of the subset, [M, D]

@@ -72,7 +72,7 @@ def restore(settings: FitSettings[FullyFactorisedSettings, Any], arrays: Mapping
 def build_model(
     settings: FitSettings[FullyFactorisedSettings, Any], X: np.ndarray, Z: np.ndarray, hidden_means: list[np.ndarray]
 ) -> "FullyFactorisedModel":
-    """The model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
+    """Build the model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
     method = settings.method
     prior = build_prior(pick(Architecture, method, precision=settings.precision, white_noise=None), X, Z)
     scales = [method.hidden_scale] * (method.num_layers - 1) + [method.output_scale]
@@ -81,12 +81,11 @@ def build_model(
 
 
 def principal_rows(X: np.ndarray, widths: tuple[int, ...], seed: int, all_rows: np.ndarray) -> list[np.ndarray]:
-    """The rows' starting values in each hidden layer, their inputs through the layers' mean maps, [N, T_l].
+    """Return the rows' starting values in each hidden layer, their inputs through the layers' mean maps, [N, T_l].
 
-    Where a layer is wider than the inputs the further GPs would start, and so stay, alike: a hundredth of noise tells
-    them apart.
+    In a layer wider than the inputs, the additional GPs would start alike, and stay so: noise of 0.01 separates them.
 
-    :param all_rows: the inputs that the maps are made of, held-out rows among them
+    :param all_rows: the inputs that determine the maps, held-out rows included
     """
     values, rng = [], np.random.default_rng(seed)
     for width in widths:
@@ -110,7 +109,7 @@ class HiddenRows(gpflow.Module):
         self.log_variances = [gpflow.Parameter(np.full(m.shape, np.log(variance))) for m in means]
 
     def at(self, rows: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """(m, s) of some rows, [B, T_l] each, for each hidden layer."""
+        """Return (m, s) of some rows, [B, T_l] each, for each hidden layer."""
         pairs = zip(self.means, self.log_variances, strict=True)
         return [
             (tf.gather(m.unconstrained_variable, rows), tf.exp(tf.gather(log_s.unconstrained_variable, rows)))
@@ -130,14 +129,14 @@ class FullyFactorisedModel(gpflow.Module):
         self.hidden = hidden
 
     def bound(self, X: tf.Tensor, y: tf.Tensor, rows: tf.Tensor, num_data: int) -> tf.Tensor:
-        """The bound from the batch X [B, D], y [B], whose rows have the numbers ``rows`` [B]."""
+        """Return the bound from the batch X [B, D], y [B] with the row numbers ``rows`` [B]."""
         choleskys = self.prior.choleskys()
         return hidden_bound(self.prior, self.q.blocks(choleskys), choleskys, X, y, self.hidden.at(rows), num_data)
 
     def paths(
         self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
     ) -> Paths:
-        """The matched moments of the rows X under q; nothing is sampled."""
+        """Return the matched moments of the rows X under q; nothing is sampled."""
         del num_samples, seed, chunk, common
         choleskys = self.prior.choleskys()
         return match_moments(self.prior, self.q.blocks(choleskys), choleskys, X)

@@ -11,7 +11,7 @@ from dgpbench.errors import UserError
 
 
 def kmeans_centres(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
-    """M centres of the training inputs by k-means (k-means++, 30 iterations), [M, D].
+    """Return M centres of the training inputs by k-means (k-means++, 30 iterations), [M, D].
 
     Reference: Lindinger et al. 2020, Appendix G; the iteration count is that of the published runs.
     """
@@ -26,14 +26,14 @@ def kmeans_centres(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
 
 
 def choose(name: str, X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
-    """M distinct rows by the rule of that name.
+    """Choose M distinct rows by the rule of that name.
 
-    :raises UserError: where there are fewer rows than M
+    :raises UserError: for fewer rows than M
     """
     if num_inducing > len(X):
         raise UserError(
-            f"method.num_inducing={num_inducing} cannot be used; the subset is drawn from {len(X):,} training rows, "
-            "so it has at most as many"
+            f"method.num_inducing={num_inducing} is more than the {len(X):,} training rows that the "
+            "subset is drawn from; choose fewer"
         )
     return CHOICES[name](
         np.asarray(X, np.float64), num_inducing, seed
@@ -59,8 +59,8 @@ def uniform(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
 def leverage(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
     """Rows in proportion to their ridge leverage scores, without replacement (Alaoui & Mahoney 2015).
 
-    The ridge is the one whose effective dimension, the sum of the scores, is M; the kernel is a squared exponential of
-    the median distance, seen through ``max(512, 4 M)`` landmarks, so that protein's rows take seconds.
+    At the chosen ridge the effective dimension, the sum of the scores, is M. The kernel is a squared exponential of the
+    median distance, approximated by ``max(512, 4 M)`` landmarks, so that protein's rows take seconds.
     """
     N = len(X)
     if num_inducing == N:

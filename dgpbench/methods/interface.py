@@ -205,7 +205,7 @@ def pick(cls: type[T], source: "DataclassInstance", **more: Any) -> T:
 
 
 def checked(method: Method) -> Method:
-    """Return a plug-in's method as one that takes ``FitSettings`` and whose predictors are checked."""
+    """Wrap a plug-in's method: it then takes ``FitSettings``, and its predictors are checked."""
 
     def fit(train: "Regression", settings: FitSettings, seeds: Seeds, monitor: Monitor) -> CheckedPredictor:
         own = deepcopy(settings.method)  # a list of settings is shared by all runs of a process

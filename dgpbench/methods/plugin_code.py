@@ -17,7 +17,7 @@ OURS = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Source:
-    """Where a method's code is.
+    """The location and the digest of a method's code.
 
     :param location: a file's path, or ``entry point NAME``
     :param digest: of the code

@@ -12,7 +12,7 @@ where log Z_b is the log-density of y_b when its row is propagated under the cav
 Every hidden layer adds noise to its outputs. Predictions propagate under q, as both texts say; the thesis' published
 code uses the cavity there. ``method.power`` below 1 gives power EP, and the ELBO in the limit 0. Departures from the
 texts: the sites' coordinates (``TiedSites``), Z shared by the GPs of a layer, and mean functions in aep where the
-protocol asks for them.
+protocol has them.
 """
 
 from collections.abc import Callable, Mapping
@@ -86,7 +86,7 @@ def restore(settings: FitSettings[PowerEPSettings, Any], arrays: Mapping[str, np
 
 
 def predictor_of(model: "PowerEPModel", settings: FitSettings[PowerEPSettings, Any]) -> MixturePredictor:
-    """Predictions of one Gaussian a row where moments are matched, else of a mixture."""
+    """Return the predictor of one Gaussian a row where moments are matched, else of a mixture."""
     num_samples = 1 if model.matched else settings.num_samples
     return deep_predictor(model, num_samples, common_normals=settings.common_normals)
 
@@ -94,14 +94,14 @@ def predictor_of(model: "PowerEPModel", settings: FitSettings[PowerEPSettings, A
 def build_model(
     settings: FitSettings[PowerEPSettings, Any], X: np.ndarray, Z: np.ndarray, sites: TiedSites
 ) -> "PowerEPModel":
-    """The model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
+    """Build the model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
     method = settings.method
     prior = build_prior(pick(Architecture, method, precision=settings.precision, white_noise=None), X, Z)
     return PowerEPModel(prior, sites, method.power, matched=method.propagation == "match_moments")
 
 
 def build_sites(method: PowerEPSettings, num_data: int, seed: int) -> TiedSites:
-    """Sites at their starting values: hidden means drawn at random, which tells the GPs of a layer apart."""
+    """Build the sites at their starting values; random hidden means separate the GPs of a layer."""
     L, M, widths = method.num_layers, method.num_inducing, method.widths()
     rng = np.random.default_rng(seed)
     spreads = [method.hidden_mean_spread] * (L - 1) + [0.0]
@@ -114,7 +114,7 @@ class PowerEPModel(gpflow.Module):
     """A prior and tied sites, trained together.
 
     :param power: alpha; 1 is expectation propagation
-    :param matched: whether rows travel as Gaussians (aep) or as samples (aepmcm)
+    :param matched: whether rows propagate as Gaussians (aep) or as samples (aepmcm)
     """
 
     def __init__(self, prior: DeepGP, q: TiedSites, power: float, *, matched: bool):
@@ -126,7 +126,7 @@ class PowerEPModel(gpflow.Module):
         self.columns_at_once = MATCHED_ROWS_AT_ONCE if matched else COLUMNS_AT_ONCE
 
     def energy(self, X: tf.Tensor, y: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-        """The energy, from the batch X [B, D], y [B]; rows travel under the cavity."""
+        """Return the energy from the batch X [B, D], y [B]; rows propagate under the cavity."""
         choleskys = self.prior.choleskys()
         sites = self.q.values()
         cavity = sites.moments(self.power)
@@ -137,13 +137,13 @@ class PowerEPModel(gpflow.Module):
     def paths(
         self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
     ) -> Paths:
-        """Paths of the rows X under q, for prediction."""
+        """Return paths of the rows X under q, for prediction."""
         choleskys = self.prior.choleskys()
         draw = partial(normals_of_rows, seed=seed, chunk=chunk, dtype=X.dtype, common=common)
         return self._propagate(self.q.blocks(choleskys), choleskys, X, num_samples, draw)
 
     def noise(self) -> dict[str, list[float]]:
-        """The noise variance that each hidden layer adds, for the record."""
+        """Return the noise variance that each hidden layer adds, for the record."""
         return {"hidden_noise_variances": [float(layer.output_noise) for layer in self.prior.layers[:-1]]}
 
     def _propagate(self, q: Blocks, choleskys, X: tf.Tensor, num_samples: int, draw: Callable) -> Paths:

@@ -20,7 +20,7 @@ from dgpbench.training.minibatches import base_seed, stateless_normals
 COLUMNS_AT_ONCE = 8192  # rows x samples of one prediction graph call: bounds its memory
 COMMON = 2**31 - 1  # in place of a chunk's number, which is smaller
 FIRST_Z = INDUCING.format(0)
-RAW = ".unconstrained"  # suffix of the variable behind a positive parameter, whose transform rounds
+RAW = ".unconstrained"  # suffix of the variable behind a positive parameter: the transform between them rounds
 Model_ = TypeVar("Model_", bound=tf.Module)
 Moments = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 

@@ -8,7 +8,7 @@ Reference: docs/methods.md, "SGHMC".
 v holds the whitened inducing outputs of all layers, [T M]. Kernel, likelihood and Z follow by moving-window Monte Carlo
 EM. Departures from the published runs, each with its switch: the preconditioner is frozen at the mean of grad^2 over
 the second half of the burn-in (``method.freeze=last`` is a random snapshot, as published); ``method.noise=corrected``
-takes off the variance that minibatches add (published: plain). The chain starts at v = 0.
+subtracts the variance that minibatches add (published: plain). The chain starts at v = 0.
 """
 
 from collections.abc import Mapping
@@ -67,12 +67,12 @@ def restore(settings: FitSettings[SamplingSettings, Any], arrays: Mapping[str, n
 
 
 def architecture_of(settings: FitSettings[SamplingSettings, Any]) -> Architecture:
-    """The prior's choices."""
+    """Return the choices of the prior."""
     return pick(Architecture, settings.method, precision=settings.precision)
 
 
 def build_schedule(training: SamplerSettings, num_samples: int) -> Schedule:
-    """The counts of steps from their shares of max_iterations."""
+    """Convert shares of max_iterations to counts of steps."""
     return Schedule(
         max_iterations=training.max_iterations,
         burn_in=training.steps(training.burn_in),
@@ -84,7 +84,7 @@ def build_schedule(training: SamplerSettings, num_samples: int) -> Schedule:
 def build_chain(
     prior: DeepGP, rows: Regression, method: SamplingSettings, training: SamplerSettings, seeds: Seeds
 ) -> Chain:
-    """The chain at v = 0, its window and the optimiser of the parameters."""
+    """Build the chain at v = 0, its window and the optimiser of the parameters."""
     N = len(rows.X)
     widths = tuple(layer.num_gps for layer in prior.layers)
     start = np.zeros([1, sum(widths) * prior.layers[0].Z.shape[0]], rows.X.dtype)
@@ -135,7 +135,7 @@ class SampledDeepGP(gpflow.Module):
         return tuple(layer.num_gps for layer in self.prior.layers)
 
     def paths(self, X: tf.Tensor, normals: list[tf.Tensor]) -> Paths:
-        """One path of each row for each sample, [S, B]."""
+        """Return one path of each row for each sample, [S, B]."""
         return given(
             self.prior,
             split_layers(tf.convert_to_tensor(self.samples), self.widths),
@@ -180,7 +180,7 @@ def trace_predictions(model: SampledDeepGP, X: np.ndarray, seed: int) -> np.ndar
 
 
 def chain_summary(traces: np.ndarray, thinning: int) -> dict[str, float | int]:
-    """What a record says about the mixing of a chain's predictions.
+    """Summarise the mixing of a chain's predictions for the record.
 
     :param traces: the predicted mean at some rows for each collected draw, [S, n]
     :param thinning: sampler steps between two draws

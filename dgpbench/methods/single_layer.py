@@ -7,7 +7,7 @@ L-BFGS maximises the log marginal likelihood, or the bound:
     fitc   log N(y; 0, Q + diag(K - Q) + s2 I)
 
 GPflow's own models do the work (docs/methods.md, "Single-layer references"). FITC's training may drive s2 to its lower
-limit without converging: the record says so.
+limit without converging; ``converged`` in the record is then false.
 """
 
 from collections.abc import Mapping

@@ -83,18 +83,18 @@ def restore(settings: FitSettings[StructuredSettings, Any], arrays: Mapping[str,
 
 
 def build_model(settings: FitSettings[StructuredSettings, Any], X: np.ndarray, Z: np.ndarray) -> "DeepModel":
-    """The model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
+    """Build the model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
     method = settings.method
     prior = build_prior(pick(Architecture, method, precision=settings.precision), X, Z)
     return DeepModel(prior, build_posterior(method), sample_inducing=not method.marginalise)
 
 
 def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
-    """Put a finished run's parameters into a model whose structure holds the other's, as fc holds mf (Table S5).
+    """Assign a finished run's parameters to a model with the same or a larger structure, as fc contains mf (Table S5).
 
     Blocks of C that a mean-field run does not have stay at zero.
 
-    :raises UserError: where the two runs differ in layers, widths, inducing points or features, or in their couplings
+    :raises UserError: for runs that differ in layers, widths, inducing points, features or couplings
     """
     parameters = gpflow.utilities.parameter_dict(model)
     couplings, theirs = ({name for name in names if ".couplings" in name} for names in (parameters, initial))
@@ -125,12 +125,13 @@ def start_output_layer(model: "DeepModel", rows: Regression, seed: int, monitor:
 def fit_output_layer(
     prior: DeepGP, H: tf.Tensor, Y: np.ndarray, weight: float, monitor: Monitor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Put the output layer's kernel, Z and the noise variance where a sparse GP ends that is fitted to the inputs which
-    the layer sees at the start; the optimal q(v) = N(m, C C^T) there.
+    """Fit the output layer's kernel, Z and the noise variance as a sparse GP on the layer's inputs at the start.
+
+    Return the optimal q(v) = N(m, C C^T) there:
 
         m = weight B^{-1} A y / s,   C C^T = B^{-1},   B = I + weight A A^T,   A = Lk^{-1} k(Z, H) / s
 
-    Reference: Titsias 2009, whose collapsed bound L-BFGS maximises.
+    L-BFGS maximises the collapsed bound of Titsias 2009.
 
     :param H: n of the training rows, each through one path of the hidden layers, [n, T_{L-1}]
     :param Y: their targets, [n, 1]
@@ -151,13 +152,13 @@ def fit_output_layer(
 
 
 def build_posterior(method: StructuredSettings) -> BlockGaussian:
-    """q at its starting values: m = 0, nearly deterministic hidden layers, the output layer's C = I."""
+    """Build q at its starting values: m = 0, nearly deterministic hidden layers, the output layer's C = I."""
     scales = [method.hidden_scale] * (method.num_layers - 1) + [method.output_scale]
     return BlockGaussian(build_structure(method), method.num_inducing, scales, whiten=method.whiten)
 
 
 def build_structure(method: StructuredSettings) -> Structure:
-    """The structure that ``method.structure`` names, with ``method.blocks`` for a custom one."""
+    """Build the structure ``method.structure``, from ``method.blocks`` for a custom one."""
     if method.structure == "custom":
         return STRUCTURES["custom"](method.widths(), method.blocks)
     return STRUCTURES[method.structure](method.widths())
@@ -188,7 +189,7 @@ class DeepModel(gpflow.Module):
         self.sample_inducing = sample_inducing
 
     def elbo(self, X: tf.Tensor, y: tf.Tensor, num_data: int, num_samples: int, seed: tf.Tensor, step: tf.Tensor):
-        """One unbiased draw of the ELBO from ``num_samples`` paths of the batch X [B, D], y [B]."""
+        """Return an unbiased draw of the ELBO from ``num_samples`` paths of the batch X [B, D], y [B]."""
         choleskys = self.prior.choleskys()
         q = self.q.blocks(choleskys)
         shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
@@ -203,7 +204,7 @@ class DeepModel(gpflow.Module):
     def paths(
         self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
     ) -> Paths:
-        """Paths of the rows X under q, by Theorem 1 whichever way q was trained."""
+        """Return paths of the rows X under q, by Theorem 1 for every way of training q."""
         choleskys = self.prior.choleskys()
         shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
         normals = normals_of_rows(shapes, seed, chunk, X.dtype, common=common)

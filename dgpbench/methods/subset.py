@@ -35,7 +35,7 @@ COLUMNS_AT_ONCE = 32768
 def fit(
     train: Regression, settings: FitSettings[SubsetSettings, AdamSettings], seeds: Seeds, monitor: Monitor
 ) -> MixturePredictor:
-    """Fit a deep GP whose inducing points are training rows.
+    """Fit a deep GP with training rows as inducing points.
 
     :param train: standardised rows X [N, D], Y [N, 1]
     """
@@ -45,7 +45,7 @@ def fit(
     model = build_model(method, fitting, rows, seeds.initial)
     others = np.setdiff1d(np.arange(len(fitting.X)), rows)
     num_others, R, seed = len(others), training.paths, base_seed(seeds.samples)
-    # With every row in the subset nothing is left to draw from: rows that count for nothing stand in.
+    # With every row in the subset none is left to draw from; the batch then has weight 0, so any rows will do.
     drawn = others if num_others else np.arange(len(fitting.X))
     validator = predictor_of(model, training.validation_samples)
     predictor = predictor_of(model, settings.num_samples, rows, common_normals=settings.common_normals)
@@ -76,7 +76,7 @@ def restore(settings: FitSettings[SubsetSettings, Any], arrays: Mapping[str, np.
 
 
 def build_model(method: SubsetSettings, train: Regression, rows: np.ndarray, seed: int) -> SubsetDeepGP:
-    """The model at its starting values: mu of ``start``, hidden Sig = ``hidden_variance`` I, the last Sig = I."""
+    """Build the model at its starting values: mu of ``start``, hidden Sig = ``hidden_variance`` I, the last Sig = I."""
     architecture = pick(Architecture, method)
     means = STARTS[method.start](architecture.widths, train.X, rows, seed)
     scales = [np.sqrt(method.hidden_variance)] * (architecture.num_layers - 1) + [np.sqrt(method.output_variance)]
@@ -92,7 +92,7 @@ def build_model(method: SubsetSettings, train: Regression, rows: np.ndarray, see
 
 
 def uniform(widths: tuple[int, ...], X: np.ndarray, rows: np.ndarray, seed: int) -> list[np.ndarray]:
-    """mu of each layer, uniform on [0, 1): as published. Values so rough take thousands of steps to leave."""
+    """mu of each layer, uniform on [0, 1): as published. Training needs thousands of steps to smooth them."""
     rng = np.random.default_rng([seed, 1])
     return [rng.uniform(size=(width, len(rows))).astype(X.dtype) for width in widths]
 
@@ -111,7 +111,7 @@ STARTS = {"projected": projected, "uniform": uniform}
 
 
 def elbo(model: SubsetDeepGP, X, y, num_others: int, num_samples: int, seed, step) -> tf.Tensor:
-    """One unbiased draw of the bound from ``num_samples`` paths of the batch X [B, D], y [B]."""
+    """Return an unbiased draw of the bound from ``num_samples`` paths of the batch X [B, D], y [B]."""
     subset, rows = model.normal_shapes(num_samples, tf.shape(X)[0])
     normals = stateless_normals([*subset, *rows], seed, step, X.dtype)
     return model.bound(model.paths(X, normals[: len(subset)], normals[len(subset) :]), y, num_others)

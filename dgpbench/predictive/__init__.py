@@ -1,1 +1,1 @@
-"""What every method predicts, and its scores."""
+"""Predictions of all methods, and their scores."""

@@ -14,7 +14,7 @@ from dgpbench.predictive.warped import Densities
 class PredictiveDistribution(ShortRepr):
     """p(y_n) = 1/S sum_s N(y_n; m_sn, v_sn) for each of N rows, in the original units of y, noise included.
 
-    With ``dataset.target_transform`` it is the distribution of y whose transform has that density.
+    With ``dataset.target_transform`` the transform of y has this density.
 
     :param mixture: its components, [S, N, 1]
     """

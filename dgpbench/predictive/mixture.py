@@ -1,4 +1,4 @@
-"""What every predictor of ours returns: a Gaussian mixture for each row, in NumPy."""
+"""Predictions of our families: a Gaussian mixture for each row, in NumPy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields

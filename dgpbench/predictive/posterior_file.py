@@ -1,4 +1,4 @@
-"""The arrays of ``posterior.npz``: what each kind of posterior is written as, and read back from. NumPy alone.
+"""The arrays of ``posterior.npz``: how each kind of posterior is written and read. NumPy alone.
 
 blocks    mean_l [T_l, M], diagonal_l [T_l, M, M], coupling_l_k [P, M, M] with pairs_l_k [P, 2], layers from 1
 samples   samples_l [S, T_l, M]
@@ -38,7 +38,7 @@ def of_blocks(
 
 
 def has_blocks(arrays: Mapping[str, np.ndarray]) -> bool:
-    """Whether the arrays are those of ``of_blocks``."""
+    """Return whether the arrays are those of ``of_blocks``."""
     return "diagonal_1" in arrays
 
 

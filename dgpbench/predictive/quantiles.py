@@ -1,6 +1,6 @@
-"""What a predictor may return besides a mixture of Gaussians: quantiles, or samples, of methods that give no density.
+"""Predictions without a density: quantiles, and samples.
 
-Each gives the columns of ``scores.per_row`` that it can; scores that need others are missing from its records.
+Each has some columns of ``scores.per_row``; scores that need others are missing from its records.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 from dgpbench.errors import NonFinitePredictions
 from dgpbench.predictive.mixture import GaussianMixture, ShortRepr
 
-OUTERMOST = 0.025  # the levels, and one less this, from which coverage of 95 % intervals can be told
+OUTERMOST = 0.025  # this level, and 1 less this, are needed for the coverage of 95 % intervals
 ROUNDING = 1e-6  # of a level, such as 1 - 0.975 or a float32
 
 
@@ -39,7 +39,7 @@ def Gaussian(mean: np.ndarray, variance: np.ndarray) -> GaussianMixture:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Quantiles(ShortRepr):
-    """Quantiles of each row; where they cross they are put in order (Chernozhukov et al. 2010).
+    """Quantiles of each row; those that cross are sorted (Chernozhukov et al. 2010).
 
     :param levels: [K], a list or an array, increasing, between 0 and 1
     :param values: [K, N], or [K, N, P], in units of y
@@ -120,7 +120,7 @@ class Quantiles(ShortRepr):
         return inside + np.maximum(self.values[0] - Y, 0.0) + np.maximum(Y - self.values[-1], 0.0)
 
     def columns(self, Y: np.ndarray, levels: dict[str, float]) -> dict[str, np.ndarray]:
-        """The columns of ``scores.per_row`` that quantiles give."""
+        """Return the columns of ``scores.per_row`` that quantiles have."""
         found = {"mean": self.mean, "crps": self.crps(Y)} | {name: self.quantile(p) for name, p in levels.items()}
         if self.levels[0] <= OUTERMOST + ROUNDING and self.levels[-1] >= 1 - OUTERMOST - ROUNDING:
             found["pit"] = self.cdf(Y)
@@ -161,7 +161,7 @@ class Samples(ShortRepr):
         return np.abs(self.draws - Y).mean(axis=0) - (weights * ordered).sum(axis=0) / S**2
 
     def columns(self, Y: np.ndarray, levels: dict[str, float]) -> dict[str, np.ndarray]:
-        """The columns of ``scores.per_row`` that samples give."""
+        """Return the columns of ``scores.per_row`` that samples have."""
         pit = (self.draws < Y).mean(axis=0) + 0.5 * (self.draws == Y).mean(axis=0)
         found = {"mean": self.draws.mean(axis=0), "variance": self.draws.var(axis=0), "pit": pit, "crps": self.crps(Y)}
         return found | {name: np.quantile(self.draws, p, axis=0) for name, p in levels.items()}

@@ -30,7 +30,7 @@ CENTRAL_INTERVALS = np.arange(1, 20) / 20  # 0.05, 0.10, ..., 0.95
 
 @dataclass(frozen=True)
 class Metric:
-    """A score, and what a table needs to know about it.
+    """A score, and how tables show it.
 
     :param function: takes ``columns``, each [N, P], in their order
     :param unit: ``nats``, ``units of y`` or ``share``
@@ -47,11 +47,11 @@ class Metric:
     summary: bool = False
 
     def of(self, rows: Rows) -> float:
-        """The score of rows that hold its columns."""
+        """Return the score of rows with its columns."""
         return float(self.function(*(rows[column] for column in self.columns)))
 
     def loss(self, score: float) -> float:
-        """The score turned so that less is better, for ranks and comparisons."""
+        """Return the score with a sign such that less is better, for ranks and comparisons."""
         if self.target is not None:
             return abs(score - self.target)
         return -score if self.direction == "higher" else score
@@ -74,9 +74,9 @@ def metric(
 
 
 def all_scores(rows: Rows) -> dict[str, float]:
-    """Every registered metric whose columns the rows hold: a method that gives no density has no log-likelihood.
+    """Return every registered metric with columns in the rows: without a density there is no log-likelihood.
 
-    :raises Diverged: when a score is not a finite number, so that none can ever enter an average
+    :raises Diverged: for a score that is not a finite number, so that none can enter an average
     """
     values = {name: each.of(rows) for name, each in METRICS.items() if set(each.columns) <= set(rows)}
     if broken := {name: value for name, value in values.items() if not math.isfinite(value)}:
@@ -205,7 +205,7 @@ def per_row(predictions: Predicted, Y: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def points_table(rows: Rows, X_test: np.ndarray, X_train: np.ndarray, numbers: np.ndarray) -> "pd.DataFrame":
-    """One line for each test row: what rescoring, the calibration study and the direct comparisons need.
+    """Return one line for each test row, for rescoring, the calibration study and direct comparisons.
 
     Columns: row, those of ``per_row``, distance (to the nearest training row).
 
@@ -223,15 +223,14 @@ def points_table(rows: Rows, X_test: np.ndarray, X_train: np.ndarray, numbers: n
 
 
 def rows_from(table: "pd.DataFrame") -> dict[str, np.ndarray]:
-    """The columns of a table of points as ``per_row`` gave them, [N, 1] each; an older table lacks some of them."""
+    """Return the columns of a table of points as ``per_row`` does, [N, 1] each; an older table lacks some."""
     return {str(name): table[[name]].to_numpy() for name in table.columns}
 
 
 def nearest_distances(X_test: np.ndarray, X_train: np.ndarray, max_work: float = DISTANCE_WORK) -> np.ndarray:
-    """Euclidean distance from each test row to the nearest training row, [N].
+    """Return the Euclidean distance from each test row to the nearest training row, [N].
 
-    Where comparing all of them would be more than ``max_work`` (year: 2e12), evenly spaced test rows get a distance
-    and the others NaN.
+    Above ``max_work`` comparisons (year: 2e12) evenly spaced test rows get a distance and the others NaN.
     """
     affordable = int(max_work / X_train.size)
     chosen = np.arange(0, len(X_test), max(1, math.ceil(len(X_test) / max(1, affordable))))
@@ -250,16 +249,16 @@ def _nearest(X_test: np.ndarray, X_train: np.ndarray) -> np.ndarray:
     return NearestNeighbors(n_neighbors=1, algorithm="brute").fit(X_train).kneighbors(X_test)[0][:, 0]
 
 
-# Comparisons of rows, and calibration in words ----------------------------------------------------------------------
+# Comparisons of rows, and calibration ----------------------------------------------------------------------
 
 
 def win_share(points_a: "pd.DataFrame", points_b: "pd.DataFrame") -> float:
-    """Share of the test rows of one split on which a's log-density exceeds b's; a tie is no win."""
+    """Return the share of a split's test rows on which a's log-density exceeds b's; a tie is not a win."""
     return float((_density_differences(points_a, points_b) > 0).mean())
 
 
 def mean_density_difference(points_a: "pd.DataFrame", points_b: "pd.DataFrame") -> float:
-    """Mean over the test rows of one split of a's log-density less b's, in nats."""
+    """Return the mean over a split's test rows of a's log-density less b's, in nats."""
     return float(_density_differences(points_a, points_b).mean())
 
 

@@ -1,7 +1,7 @@
 """Checkpoints: the state of a run in one file, so that a run killed at any step resumes and ends in the same bits.
 
 Batches and samples are functions of (seed, step), so the state is the variables, the iteration and the trace. Each file
-is a NumPy archive, whose members carry checksums, and is put in place whole; the newest that can be read counts.
+is a NumPy archive with checksums, written atomically; a run resumes from the newest readable one.
 """
 
 import io
@@ -25,17 +25,17 @@ INTERVAL_VARIABLE = "DGPBENCH_CHECKPOINT_SECONDS"  # for runs that may be stoppe
 
 
 def interval() -> float:
-    """Least seconds between two checkpoints: the user's, else a minute.
+    """Return the minimum number of seconds between two checkpoints: the user's, else a minute.
 
-    :raises UserError: where the user's is no number of seconds
+    :raises UserError: for an invalid value of the user's
     """
-    given = os.environ.get(INTERVAL_VARIABLE) or EVERY_SECONDS
+    value = os.environ.get(INTERVAL_VARIABLE) or EVERY_SECONDS
     try:
-        seconds = float(given)
+        seconds = float(value)
     except ValueError:
         seconds = -1.0
     if not seconds >= 0:
-        raise UserError(f"{INTERVAL_VARIABLE}={given} cannot be used; it takes a number of seconds of at least 0")
+        raise UserError(f"{INTERVAL_VARIABLE}={value} is invalid; set a number of seconds, 0 or more")
     return seconds
 
 
@@ -43,9 +43,9 @@ def interval() -> float:
 class Checkpoints:
     """The checkpoints of one run.
 
-    :param directory: where they lie, or None to keep none
-    :param key: of the run's settings; a checkpoint of other settings is passed over
-    :param every_seconds: least time between two checkpoints
+    :param directory: their folder, or None for no checkpoints
+    :param key: of the run's settings; checkpoints of other settings are ignored
+    :param every_seconds: minimum time between two checkpoints
     """
 
     directory: Path | None = None
@@ -55,11 +55,11 @@ class Checkpoints:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for the next one."""
+        """True when the next checkpoint is due."""
         return self.directory is not None and time.monotonic() - self._last >= self.every_seconds
 
     def save(self, iteration: int, variables: Sequence[Any], progress: dict[str, Any]) -> None:
-        """Write the values of TensorFlow variables and what the log knows; keep the newest few files.
+        """Write the values of TensorFlow variables and the monitor's progress; keep the newest few files.
 
         :raises UserError: when the disk is full or read-only; the older files are untouched
         """
@@ -77,9 +77,9 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def restore(self, variables: Sequence[Any]) -> tuple[int, dict[str, Any]] | None:
-        """Put the newest readable checkpoint's values into the variables; its iteration and the log's progress.
+        """Assign the newest readable checkpoint to the variables; return its iteration and the monitor's progress.
 
-        What is passed over is removed: newer by its name, it would outlive the files that the run goes on to write.
+        Unreadable files are removed: newer by name, they would outlive the files that the run writes next.
         """
         for path in self._files():
             loaded = self._read(path, variables)
@@ -92,7 +92,7 @@ class Checkpoints:
         return None
 
     def clear(self) -> None:
-        """Remove all of them, and what a killed writing left: the run has ended."""
+        """Remove all checkpoints, and partial files of a killed process: the run has ended."""
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -100,7 +100,7 @@ class Checkpoints:
         return [] if self.directory is None else sorted(self.directory.glob("step-*.npz"), reverse=True)
 
     def _read(self, path: Path, variables: Sequence[Any]) -> tuple[list[np.ndarray], dict[str, Any]] | None:
-        """Values and facts of one file, or None where it is damaged or of another run."""
+        """Return the values and facts of one file, or None where it is damaged or of another run."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 about = json.loads(file["about"].tobytes())
@@ -110,5 +110,5 @@ class Checkpoints:
                 for array, variable in zip(arrays, variables, strict=True)
             )
             return (arrays, about) if fits and about["key"] == self.key else None
-        except Exception:  # a damaged archive can raise nearly anything, and an older one may be whole
+        except Exception:  # a damaged archive can raise nearly anything, and an older one may be intact
             return None

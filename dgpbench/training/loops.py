@@ -72,7 +72,7 @@ class AdamInParts:
             adam._create_all_weights(own)
 
     def variables(self) -> list:
-        """What a checkpoint must hold besides the model."""
+        """Return the variables for the checkpoint."""
         return [variable for adam in self._adams for variable in adam.variables()]
 
     def apply_gradients(self, pairs) -> None:

@@ -1,4 +1,4 @@
-"""What is kept of a run while it trains: its trace, its times and limits, its checkpoints."""
+"""The monitor of a run's training: its trace, times, limits and checkpoints."""
 
 import math
 import time
@@ -11,12 +11,12 @@ from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.training.checkpoints import Checkpoints
 
 RECORD_EVERY = 10  # iterations between two rows of the trace, and two validation scores
-TEST_SCORES = 100  # test scores in a trace, where they are asked for
+TEST_SCORES = 100  # test scores in a trace with ``training.trace_test``
 Predict = Callable[[Any, int], GaussianMixture]  # (standardised inputs [N, D], seed) -> predictions, in standard units
 
 
 class Scored(NamedTuple):
-    """Scores of the test rows in original units, none where they were not scored.
+    """Scores of the test rows in original units, None where they were not scored.
 
     ``tll`` is in nats per row, ``rmse`` in units of y.
     """
@@ -28,7 +28,7 @@ class Scored(NamedTuple):
 class TraceRow(NamedTuple):
     """One line of the trace; seconds count training alone, without tracing the graph.
 
-    ``elbo`` is the objective that is maximised, which some families call otherwise: the record has its name.
+    ``elbo`` is the maximised objective; the record has the family's name for it.
     """
 
     iteration: int
@@ -41,14 +41,14 @@ class TraceRow(NamedTuple):
 
 @dataclass
 class Monitor:
-    """Keeps times of tracing, training and test scores apart, records the trace and enforces limits of wall-clock time.
+    """Record the trace, time tracing, training and test scores separately, and enforce limits of wall-clock time.
 
     :param max_seconds: training stops, without failing, after this many seconds of training
     :param timeout_seconds: the run fails with ``TimedOut`` after this many seconds in all
     :param report: called with (row, max_iterations) whenever a row is recorded
-    :param forecast: called so too; it says how long training will take
+    :param forecast: likewise, to predict the time of training
     :param checkpoints: where the run's state is kept
-    :param test: scores a way to predict on the test rows, which only the caller of ``fit`` has; None to score nothing
+    :param test: scores a function ``predict`` on the test rows, which training never sees; None to score nothing
     """
 
     max_seconds: float | None = None
@@ -61,19 +61,19 @@ class Monitor:
     tracing_seconds: float = 0.0
     training_seconds: float = 0.0
     testing_seconds: float = 0.0
-    earlier_seconds: float = 0.0  # of training and test scores, what processes before this one spent
+    earlier_seconds: float = 0.0  # of training and test scores, in earlier processes
     prediction_seconds: float | None = None
     retries: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
 
     def begin_again(self, note: dict[str, Any]) -> None:
-        """Forget an attempt that diverged but for a note; its time counts in the whole run's limit alone."""
+        """Discard an attempt that diverged, except for a note; its time counts only towards the whole run's limit."""
         self.retries.append({"retry": len(self.retries) + 1, **note})
         self.trace.clear()
         self.tracing_seconds = self.training_seconds = self.testing_seconds = self.earlier_seconds = 0.0
 
     def seconds(self) -> dict[str, float]:
-        """Seconds of tracing, training, test scores on the way (where asked for) and prediction, as far as it came."""
+        """Return the seconds of tracing, training, test scores (if requested) and prediction so far."""
         known = {"tracing": self.tracing_seconds, "training": self.training_seconds}
         known |= {} if self.test is None else {"testing": self.testing_seconds}
         return known if self.prediction_seconds is None else known | {"prediction": self.prediction_seconds}
@@ -104,7 +104,7 @@ class Monitor:
     ) -> None:
         """Add a row to the trace and report it.
 
-        :param predict: predicts with the parameters as they are now, for test scores where those are asked for
+        :param predict: predicts at the current parameters, for test scores
         """
         scores = self._tested(iteration, max_iterations, predict)
         self.trace.append(TraceRow(iteration, self.training_seconds, elbo, validation_tll, *scores))
@@ -112,7 +112,7 @@ class Monitor:
         self.forecast(self.trace[-1], max_iterations)
 
     def _tested(self, iteration: int, max_iterations: int, predict: Predict | None) -> Scored:
-        """Test scores at every hundredth of the iterations, in whole rows of the trace, and at the last one."""
+        """Score the test rows at every hundredth of the iterations, in whole rows of the trace, and at the last one."""
         every = RECORD_EVERY * math.ceil(max_iterations / (RECORD_EVERY * TEST_SCORES))
         due = iteration % every == 0 or iteration == max_iterations
         if self.test is None or predict is None or not due:
@@ -124,7 +124,7 @@ class Monitor:
         return scores
 
     def resume(self, variables: Sequence[Any]) -> int:
-        """Restore variables and trace from the newest checkpoint; the iteration to go on from, 0 for a new run."""
+        """Restore variables and trace from the newest checkpoint; return its iteration, 0 for a new run."""
         found = self.checkpoints.restore(variables)
         if found is None:
             return 0
@@ -144,11 +144,11 @@ class Monitor:
 
     @property
     def spent(self) -> bool:
-        """Whether the budget of training time is used up."""
+        """True when the budget of training time is used up."""
         return self.max_seconds is not None and self.training_seconds >= self.max_seconds
 
     def check(self) -> None:
-        """Raise ``TimedOut`` where the whole run has passed its limit."""
+        """Raise ``TimedOut`` when the whole run has exceeded its limit."""
         elapsed = time.perf_counter() - self.started
         if self.timeout_seconds is not None and elapsed > self.timeout_seconds:
             raise TimedOut(f"the run passed its limit of {self.timeout_seconds / 60:g} minutes (timeout_minutes)")

@@ -19,11 +19,11 @@ def natural_step(
 
         P = tril(C^T tril(dl/dC)),  P <- P + P^T - diag P,  so that dl/dS = 1/2 C^{-T} P C^{-1} for S = C C^T
         Lam' = Lam + 2 gamma dl/dS = C^{-T} (I + gamma P) C^{-1}
-        Lam' m' = Lam m - gamma (dl/dm - 2 dl/dS m), whose right side is Lam' m - gamma dl/dm
+        Lam' m' = Lam m - gamma (dl/dm - 2 dl/dS m), with right side Lam' m - gamma dl/dm
 
     With I + gamma P = V V^T, V upper triangular, C' = C V^{-T} is the lower factor of S' and m' = m - gamma S' dl/dm:
-    one product, one Cholesky factor and one solve. Where there is no V gamma is halved, for all of the batch; after
-    ``HALVINGS`` of them nothing moves.
+    one product, one Cholesky factor and one solve. Where V does not exist, gamma is halved for all of the batch; after
+    ``HALVINGS`` halvings nothing moves.
 
     :param m: [T, M]
     :param C: lower triangular, [T, M, M]
@@ -79,7 +79,7 @@ class NaturalGradientAdam:
         create_slots(self.adam, [variable for variable in variables if id(variable) not in self._own])
 
     def variables(self) -> list:
-        """What a checkpoint must hold besides the model."""
+        """Return the variables for the checkpoint."""
         return self.adam.variables()
 
     def apply_gradients(self, pairs) -> None:
