@@ -22,7 +22,7 @@ from dgpbench.errors import UserError
 from dgpbench.methods.plugin_code import Source
 from dgpbench.methods.settings import FAMILIES, MethodSettings, Sizes
 from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.predictive.quantiles import Predictive, Quantiles, Samples
+from dgpbench.predictive.quantiles import Quantiles, Samples
 from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import TrainingSettings
 
@@ -235,7 +235,7 @@ class CheckedPredictor:
         self.name, self.inner, self.is_saved = name, inner, is_saved
         self.diagnostics: dict[str, Any] = dict(getattr(inner, "diagnostics", None) or {})
 
-    def predict(self, X: np.ndarray, seed: int) -> Predictive:
+    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture | Quantiles | Samples:
         """Return the predictions of the rows X [N, D], of a checked type and shape."""
         predictions = self.inner.predict(X, seed)
         if not isinstance(predictions, GaussianMixture | Quantiles | Samples):

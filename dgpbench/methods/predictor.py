@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from dgpbench.data.scaling import Regression
-from dgpbench.gp.block_gaussian import Blocks
+from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagation import Paths
-from dgpbench.gp.structures import Structure
+from dgpbench.gp.tied_sites import TiedSites
 from dgpbench.methods.settings import INDUCING
 from dgpbench.predictive import posterior_file
 from dgpbench.predictive.mixture import GaussianMixture
@@ -71,21 +71,11 @@ class MixturePredictor:
         return arrays_of(self.model) | self.data
 
 
-class Posterior(Protocol):
-    """q of a deep model."""
-
-    structure: Structure
-
-    def blocks(self, choleskys: list[tf.Tensor]) -> Blocks:
-        """Return its mean and the blocks of its factor, whitened."""
-        ...
-
-
 class Model(Protocol):
     """A prior and a Gaussian posterior that rows can be propagated under."""
 
     prior: DeepGP
-    q: Posterior
+    q: BlockGaussian | TiedSites
     columns_at_once: int
 
     def paths(

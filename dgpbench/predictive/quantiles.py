@@ -4,7 +4,7 @@ Each has some columns of ``scores.per_row``; scores that need others are missing
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 
@@ -13,19 +13,6 @@ from dgpbench.predictive.mixture import GaussianMixture, ShortRepr
 
 OUTERMOST = 0.025  # this level, and 1 less this, are needed for the coverage of 95 % intervals
 ROUNDING = 1e-6  # of a level, such as 1 - 0.975 or a float32
-
-
-class Predictive(Protocol):
-    """Predictions of N rows of P outputs."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(N, P)."""
-        ...
-
-    def shifted_scaled(self, shift: Any, scale: Any) -> Self:
-        """Those of shift + scale y; ``scale`` is positive."""
-        ...
 
 
 def Gaussian(mean: np.ndarray, variance: np.ndarray) -> GaussianMixture:
