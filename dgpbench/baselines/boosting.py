@@ -21,29 +21,29 @@ class BoostingSettings(Settings):
     learning_rate: float = setting("shrinkage", above=0, default=0.1)
 
 
+@dataclass
 class BoostedQuantiles:
     """One ``HistGradientBoostingRegressor`` for each level, and one for the mean."""
 
-    def __init__(self, train: Regression, settings: BoostingSettings, seed: int):
-        from sklearn.ensemble import HistGradientBoostingRegressor
-
-        told = {"max_iter": settings.max_iter, "learning_rate": settings.learning_rate, "random_state": seed}
-        X, y = train.X, train.Y[:, 0]
-        self.levels = [
-            HistGradientBoostingRegressor(loss="quantile", quantile=level, **told).fit(X, y) for level in LEVELS
-        ]
-        self.mean = HistGradientBoostingRegressor(**told).fit(X, y)
+    levels: list[Any]
+    mean: Any
 
     def predict(self, X: np.ndarray, seed: int) -> Quantiles:
-        """Quantiles, in order where the boosters' cross, and the mean."""
+        """Return the quantiles, sorted where they cross, and the mean."""
         del seed
         return Quantiles(LEVELS, np.array([each.predict(X) for each in self.levels]), self.mean.predict(X))
 
 
 def fit_quantiles(train: Regression, settings: BoostingSettings, seeds: Seeds, monitor: Monitor) -> BoostedQuantiles:
-    """Boosted trees for the pinball loss of each level."""
+    """Boost trees for the pinball loss of each level."""
+    from sklearn.ensemble import HistGradientBoostingRegressor as Booster
+
     del monitor
-    return BoostedQuantiles(train, settings, seeds.initial % 2**32)
+    options = {"max_iter": settings.max_iter, "learning_rate": settings.learning_rate}
+    options["random_state"] = seeds.initial % 2**32
+    X, y = train.X, train.Y[:, 0]
+    levels = [Booster(loss="quantile", quantile=level, **options).fit(X, y) for level in LEVELS]
+    return BoostedQuantiles(levels, Booster(**options).fit(X, y))
 
 
 GRADIENT_BOOSTING_QUANTILES = Method(
@@ -74,12 +74,12 @@ class NGBoosted:
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
         """A Gaussian for each row."""
         del seed
-        found = self.regressor.pred_dist(X)
-        return Gaussian(found.params["loc"], np.square(found.params["scale"]))
+        parameters = self.regressor.pred_dist(X).params
+        return Gaussian(parameters["loc"], np.square(parameters["scale"]))
 
 
 def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, monitor: Monitor) -> NGBoosted:
-    """Stages chosen on a fifth of the training rows, then a fit of that many stages to all of them."""
+    """Choose the number of stages on a fifth of the training rows; then fit that many to all of them."""
     from ngboost import NGBRegressor
     from ngboost.distns import Normal
     from sklearn.tree import DecisionTreeRegressor
@@ -88,14 +88,16 @@ def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, moni
     X, y = train.X, train.Y[:, 0]
     seed = seeds.initial % 2**32
     tree = DecisionTreeRegressor(max_depth=3, random_state=seed)  # NGBoost's, with a seed
-    told = {"Dist": Normal, "Base": tree, "learning_rate": settings.learning_rate, "random_state": seed}
-    told |= {"minibatch_frac": settings.minibatch, "verbose": False}
+    options = {"Dist": Normal, "Base": tree, "learning_rate": settings.learning_rate, "random_state": seed}
+    options |= {"minibatch_frac": settings.minibatch, "verbose": False}
     order = np.random.default_rng(seeds.holdout).permutation(len(X))
     held_out = max(1, round(settings.holdout * len(X)))
-    kept, left = order[held_out:], order[:held_out]
-    tried = NGBRegressor(n_estimators=settings.max_stages, **told).fit(X[kept], y[kept], X_val=X[left], Y_val=y[left])
+    fitting, held = order[held_out:], order[:held_out]
+    tried = NGBRegressor(n_estimators=settings.max_stages, **options).fit(
+        X[fitting], y[fitting], X_val=X[held], Y_val=y[held]
+    )
     stages = int(tried.best_val_loss_itr or 0) + 1
-    return NGBoosted(NGBRegressor(n_estimators=stages, **told).fit(X, y), stages)
+    return NGBoosted(NGBRegressor(n_estimators=stages, **options).fit(X, y), stages)
 
 
 NGBOOST = Method(

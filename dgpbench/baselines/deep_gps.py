@@ -87,8 +87,8 @@ def fit_gpflux(train: Regression, settings: DeepGPSettings, seeds: Seeds, monito
 
     del monitor
     tf.keras.utils.set_random_seed(seeds.initial % 2**32)
-    told = Config(min(settings.num_inducing, len(train.X)), 1e-5, 1e-2)
-    built = build_constant_input_dim_deep_gp(train.X, settings.layers, told)
+    config = Config(min(settings.num_inducing, len(train.X)), 1e-5, 1e-2)
+    built = build_constant_input_dim_deep_gp(train.X, settings.layers, config)
     model = DeepGP(built.f_layers, built.likelihood_layer, num_data=len(train.X), default_model_class=tf_keras.Model)
     training, X, Y = model.as_training_model(), tf.constant(train.X), tf.constant(train.Y)
     optimiser = tf_keras.optimizers.legacy.Adam(settings.learning_rate)
@@ -135,9 +135,9 @@ class GPyTorch:
         means, variances = [], []
         with torch.no_grad(), gpytorch.settings.num_likelihood_samples(self.num_samples):
             for part in np.array_split(X, -(-len(X) // ROWS_AT_ONCE)):
-                found = self.likelihood(self.model(_tensor(part)))
-                means.append(found.mean.numpy()[..., None])
-                variances.append(found.variance.numpy()[..., None])
+                output = self.likelihood(self.model(_tensor(part)))
+                means.append(output.mean.numpy()[..., None])
+                variances.append(output.variance.numpy()[..., None])
         return GaussianMixture(np.concatenate(means, axis=1), np.concatenate(variances, axis=1))
 
 
