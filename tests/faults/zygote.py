@@ -13,7 +13,7 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 
 def serve() -> None:
-    import dgpbench.predictive.metrics
+    import dgpbench.predictive.scores
     import gpflow  # noqa: F401
     import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401

@@ -76,7 +76,7 @@ NAMES = {  # that are not their own in capitals
     "gpytorch_dgp": "GPyTorch DGP",
 }
 HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
-# A score's own unit stands in dgpbench.predictive.metrics; here it is said per what.
+# A score's own unit stands in dgpbench.predictive.scores; here it is said per what.
 UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
 ELBO_LABEL = "ELBO (nats, standardised y)"
 
