@@ -146,9 +146,11 @@ def commit_of(record: Mapping[str, Any]) -> str:
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """Yield the differences between two runs that may change the last bits."""
-    both = [{"processor": record["host"].get("cpu"), "threads": record["host"].get("threads")} for record in (old, new)]
-    before, now = (facts | record["versions"] for facts, record in zip(both, (old, new), strict=True))
-    for name in ("processor", "threads", *sorted({*old["versions"], *new["versions"]})):
+    before, now = (
+        {"processor": record["host"].get("cpu"), "threads": record["host"].get("threads"), **record["versions"]}
+        for record in (old, new)
+    )
+    for name in dict.fromkeys(("processor", "threads", *sorted({*before, *now}))):
         if before.get(name) != now.get(name):
             yield f"{name} {before.get(name)}, now {now.get(name)}"
 
