@@ -131,7 +131,7 @@ def _compact(directory: str, line: StoredRecord | None) -> dict[str, Any]:
 def _comparisons(
     pairs: Iterable[Pair], sources: Mapping[str, str], known: Mapping[Pair, Comparison], left_out: list[str]
 ) -> dict[Pair, Comparison]:
-    """Compare each pair of runs whose rows are stored here; add what cannot be compared to ``left_out``."""
+    """Compare each pair of runs with rows stored here; add what cannot be compared to ``left_out``."""
     compared = {}
     for pair in pairs:
         both = [sources.get(key, "") for key in pair]

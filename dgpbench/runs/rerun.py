@@ -236,7 +236,7 @@ def _problems_of_spelling(path: Path, lines: Lines) -> Iterator[str]:
     what = "is not sorted and spelt as dgpbench writes it"
     if lines.undigested:
         what = f"has {lines.undigested} lines without a digest, of an earlier dgpbench: changes go unnoticed"
-    yield f"{path}:{number} {what}; `dgpbench results import {path.parent} results_dir={path.parent.parent}` mends it"
+    yield f"{path}:{number} {what}; `dgpbench results import {path.parent} results_dir={path.parent.parent}` fixes it"
 
 
 def _problems_of_line(results_dir: Path, line: StoredRecord) -> Iterator[str]:

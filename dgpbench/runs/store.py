@@ -362,7 +362,7 @@ def npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
 def _encode(record: Mapping[str, Any]) -> bytes:
     lenient: dict[str, Callable[[float], Any]] = {"config": str, "identity": str, "notes": lambda number: None}
     values = {key: plain(value, lenient.get(key, partial(_refuse, key))) for key, value in record.items()}
-    for key in ("reason", "traceback"):  # messages name files whose names need not be text
+    for key in ("reason", "traceback"):  # the names of files in a message need not be valid text
         values[key] = values[key] and values[key].encode("utf-8", "backslashreplace").decode()
     if (problem := records.problem_of(values, records.RAW)) is not None:
         raise ValueError(f"the record could not be read again: {problem}")
