@@ -25,7 +25,7 @@ def results(options: Namespace) -> int:
 def verify(options: Namespace) -> int:
     """Report every damaged record, and with ``--quarantine`` move its run away; exit code 1 if there is one.
 
-    With ``--rescore`` also report every record whose scores differ from those of its points: exit code 1 too.
+    With ``--rescore`` also report every record with scores that its points do not give; then the exit code is 1 too.
     """
     from dgpbench.runs import rerun
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -132,7 +131,7 @@ def _compact(directory: str, line: StoredRecord | None) -> dict[str, Any]:
 def _comparisons(
     pairs: Iterable[Pair], sources: Mapping[str, str], known: Mapping[Pair, Comparison], left_out: list[str]
 ) -> dict[Pair, Comparison]:
-    """Compare each pair of runs whose rows are stored here; add what cannot be compared to ``left_out``."""
+    """Compare each pair of runs with rows stored here; add what cannot be compared to ``left_out``."""
     compared = {}
     for pair in pairs:
         both = [sources.get(key, "") for key in pair]
@@ -209,7 +208,7 @@ def join(
         counts["added" if before is None else "unchanged" if before == record else "replaced"] += 1
         lines[key] = (record, file)
 
-    with _lock(results_dir):
+    with store.hold(Path(results_dir, ".locks", "records.lock")):
         archive = compact_records.load(results_dir)
         if archive.problems:  # writing the file again would lose the line
             raise UserError(f"{archive.problems[0].removesuffix('; the first is shown')}; nothing was written")
@@ -224,19 +223,6 @@ def join(
             place(placed_pairs, comparison.pair, chosen_pair.record, file)
         _write(Path(results_dir, compact_records.FOLDER), placed.values(), placed_pairs.values())
     return counts
-
-
-@contextmanager
-def _lock(results_dir: str | Path) -> Iterator[None]:
-    """Hold the compact records for one process."""
-    path = Path(results_dir, ".locks", "records.lock")
-    with files.refusing_unwritable(path):
-        held = store.shared_lock(path)
-        held.acquire()
-    try:
-        yield
-    finally:
-        held.release()
 
 
 def _file_name(line: StoredRecord | Comparison) -> str:

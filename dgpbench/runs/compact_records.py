@@ -425,7 +425,7 @@ def newer(old: Comparison | None, new: Comparison) -> Comparison:
 
 
 def _is_current(comparison: Comparison, runs: Mapping[str, StoredRecord]) -> bool:
-    """Whether both compared records still exist; the runs may have been made again since."""
+    """Whether both compared records still exist; the runs may have been rerun since."""
     both = [runs[key].record for key in comparison.pair if key in runs]
     if [record["config_hash"] for record in both] != comparison.record["hashes"]:
         return False

@@ -21,18 +21,18 @@ from dgpbench.system.memory import available
 from dgpbench.training.settings import OPTIMISERS
 
 COLUMN_KINDS = {"number", "flag", "date", "category"}
-FORMAT = 1  # of the plain data; a later one may hold what this version does not understand
+FORMAT = 1  # of the plain data; this version may not understand a later one
 
 
 @dataclass(frozen=True, eq=False)
 class Description:
     """A fitted method without its arrays.
 
-    :param settings: what the method was told when it was fitted, every size a number
-    :param num_threads: of predictions; another count gives other last bits
+    :param settings: settings of the fit, every size a number
+    :param num_threads: of predictions; changing it changes the last bits of the results
     :param seed: of predictions
     :param target: the name of y
-    :param reading: how files of new rows are read: as that of the training rows was
+    :param reading: how files of new rows are read: like that of the training rows
     :param encoder: from a frame to X
     :param scaler: from X to standard units, and back to those of y
     """
@@ -47,27 +47,27 @@ class Description:
     scaler: Standardiser
 
     def predictor(self, arrays: Mapping[str, np.ndarray]) -> Predictor:
-        """The predictor with these arrays, as ``Predictor.parameters`` gave them.
+        """Build the predictor from arrays of ``Predictor.parameters``.
 
-        Its normals are the same for every row: what it says of a row depends on no other.
+        Its normals are the same for every row, so that the prediction of a row does not depend on other rows.
         """
         self.start()
         return restore_function(self.family)(replace(self.settings, common_normals=True), arrays)
 
     def start(self) -> None:
-        """Set the model's threads and precision, which other models in the process may not share."""
+        """Set threads and precision; other models in the process may have other ones."""
         fitting.prepare_libraries(self.settings.method.name, self.num_threads, self.settings.precision)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
-        told = self.settings
+        """Return plain data."""
+        settings = self.settings
         return {
             "format": FORMAT,
             "family": self.family,
-            "method": recorded(told.method),
-            "training": recorded(told.training),
-            "num_samples": told.num_samples,
-            "precision": told.precision,
+            "method": recorded(settings.method),
+            "training": recorded(settings.training),
+            "num_samples": settings.num_samples,
+            "precision": settings.precision,
             "num_threads": self.num_threads,
             "seed": self.seed,
             "target": self.target,
@@ -78,16 +78,16 @@ class Description:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
-        """What ``to_json`` was called on, every value checked as on a command line; it names no file.
+        """Build a description from the plain data of ``to_json``; values are checked like those of a command line.
 
-        :raises ValueError: for a later format, or what ``to_json`` cannot have given
-        :raises UserError: for a setting that is unknown or out of its range
+        :raises ValueError: for a later format, or data that ``to_json`` cannot have returned
+        :raises UserError: if a setting is unknown or out of its range
         """
         if typed(int, plain["format"], "format") > FORMAT:
             raise ValueError(f"it has format {plain['format']}, of a later dgpbench; this one reads up to {FORMAT}")
         family, optimiser = plain["family"], plain["training"]["optimiser"]
         if family not in families() and not typed(str, family, "family").startswith(OUTSIDE):
-            raise ValueError(f"there is no family {family}")
+            raise ValueError(f"unknown family {family}")
         name = typed(str, plain["method"]["name"], "method.name")
         if plain["method"].get("blocks_file") is not None:
             raise ValueError("method.blocks_file names a file, and a model holds its blocks itself")
@@ -116,25 +116,25 @@ class Description:
         )
 
     def check_arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Whether arrays of these shapes can be the method's, and what it makes of them fits in memory.
+        """Check that arrays of these shapes can belong to the method, and that predictions fit in memory.
 
-        :raises ValueError: where not
-        :raises UserError: for more, or fewer, rows than the method takes
+        :raises ValueError: if not
+        :raises UserError: if the method cannot be fitted to so many, or so few, rows
         """
         method, features = self.settings.method, len(self.scaler.kept)
-        for name, wanted in method.shapes(features).items():
+        for name, expected in method.shapes(features).items():
             shape = shapes.get(name, ())
-            if len(shape) != len(wanted) or any(
-                each not in (size, None) for size, each in zip(shape, wanted, strict=True)
+            if len(shape) != len(expected) or any(
+                size not in (actual, None) for actual, size in zip(shape, expected, strict=True)
             ):
-                raise ValueError(f"the array {name} has shape {shape}, and by the settings it is {wanted}")
+                raise ValueError(f"the array {name} has shape {shape}; its settings require {expected}")
         rows = shapes.get(ROWS, (0,))[0]
         if rows:
             method.check_rows(rows)
         sizes = Sizes(rows, features, 1, itemsize=8)
         need = sum(method.memory(sizes, self.settings.training, self.settings.num_samples).values())
         if need > available():
-            raise ValueError(f"predictions need at least {need / 2**30:,.1f} GiB of memory, which are not free")
+            raise ValueError(f"predictions need at least {need / 2**30:,.1f} GiB of memory, more than is free")
 
 
 def _without(values: Mapping[str, Any], *facts: str) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _without(values: Mapping[str, Any], *facts: str) -> dict[str, Any]:
 
 
 def described_data(table: Table, encoder: ColumnEncoder, scaler: Standardiser) -> dict[str, Any]:
-    """The data that were used: sizes, digests, files and what was dropped."""
+    """Describe the data of a fit: sizes, digests, files and dropped columns."""
     own = {"columns": encoder.describe(), "left_out": table.num_left_out}
     if scaler.warp is not None:
         own["target"] = {"column": table.target_name, **target_transforms.to_json(scaler.warp)}
@@ -156,7 +156,7 @@ def described_data(table: Table, encoder: ColumnEncoder, scaler: Standardiser) -
         "digest_xy": table.digest_xy,
         "digest_xy_ordered": table.digest_xy_ordered,
         "verified": table.verified,
-        # No paths: they are this machine's, and the hashes say which file it was.
+        # No paths: they belong to this machine, and the hashes identify the files.
         "files": [
             {"origin": file.origin, "sha256": file.sha256, "pinned_sha256": file.pinned_sha256}
             for file in table.sources

@@ -215,7 +215,7 @@ def _problem_of_fields(values: Mapping[str, Any], form: Mapping[str, Field], whe
     if missing := [where + name for name, field in form.items() if field.required and name not in values]:
         return f"it lacks {', '.join(sorted(missing))}"
     if form is IDENTITY and (unknown := set(values) - set(IDENTITY)):
-        return f"its {where.rstrip('.')} has {', '.join(sorted(unknown))}, which names no run"
+        return f"its {where.rstrip('.')} has unknown keys: {', '.join(sorted(unknown))}"
     present = [(name, field) for name, field in form.items() if name in values]
     for name, field in present:
         if not field.holds(values[name]):

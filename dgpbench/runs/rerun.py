@@ -145,9 +145,11 @@ def commit_of(record: Mapping[str, Any]) -> str:
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """Yield the differences between two runs that may change the last bits."""
-    both = [{"processor": record["host"].get("cpu"), "threads": record["host"].get("threads")} for record in (old, new)]
-    before, now = (facts | record["versions"] for facts, record in zip(both, (old, new), strict=True))
-    for name in ("processor", "threads", *sorted({*old["versions"], *new["versions"]})):
+    before, now = (
+        {"processor": record["host"].get("cpu"), "threads": record["host"].get("threads"), **record["versions"]}
+        for record in (old, new)
+    )
+    for name in dict.fromkeys(("processor", "threads", *sorted({*before, *now}))):
         if before.get(name) != now.get(name):
             yield f"{name} {before.get(name)}, now {now.get(name)}"
 
@@ -233,7 +235,7 @@ def _problems_of_spelling(path: Path, lines: Lines) -> Iterator[str]:
     what = "is not sorted and spelt as dgpbench writes it"
     if lines.undigested:
         what = f"has {lines.undigested} lines without a digest, of an earlier dgpbench: changes go unnoticed"
-    yield f"{path}:{number} {what}; `dgpbench results import {path.parent} results_dir={path.parent.parent}` mends it"
+    yield f"{path}:{number} {what}; `dgpbench results import {path.parent} results_dir={path.parent.parent}` fixes it"
 
 
 def _problems_of_line(results_dir: Path, line: StoredRecord) -> Iterator[str]:

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,6 @@ from dgpbench.system.files import refusing_unwritable, write_whole
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
-    from filelock import BaseFileLock
 
 MISSING, DONE, BROKEN, CONFLICT = "missing", "done", "failed", "conflict"
 
@@ -89,37 +89,30 @@ def lookup(results_dir: str | Path, identity: Identity) -> StoredRecord | None:
     return best(None if raw is None else StoredRecord(raw, str(directory)), compact)
 
 
-def find(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
-    """Yield the record of every run, raw ones first, and a ValueError for each problem with a record."""
+def find(results_dir: str | Path, *, raw: bool = True) -> Iterator[StoredRecord | ValueError]:
+    """Yield the record of every run, raw ones first, and a ValueError for each problem with a record.
+
+    :param raw: whether raw records count; without them the results are those of a fresh clone
+    """
     archive = compact_records.load(results_dir)
     yield from map(ValueError, archive.problems)
     seen = set()
-    for raw in find_raw(results_dir):
-        if isinstance(raw, ValueError):
-            yield raw
+    for run in find_raw(results_dir) if raw else ():
+        if isinstance(run, ValueError):
+            yield run
             continue
-        seen.add(raw.key)
-        compact = archive.runs.get(raw.key)
+        seen.add(run.key)
+        compact = archive.runs.get(run.key)
         try:
-            chosen = best(raw, compact) or raw
+            chosen = best(run, compact) or run
         except Contradiction as problem:
-            chosen = raw
+            chosen = run
             yield ValueError(f"{problem}; the first is shown")
         line = None if compact is None else compact.record
-        yield replace(chosen, compact=line, against=archive.against.get(raw.key, {}))
-    yield from (found for found in _compact_runs(archive) if found.key not in seen)
-
-
-def find_compact(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
-    """Yield what ``find`` yields in a fresh clone, which has no raw records."""
-    archive = compact_records.load(results_dir)
-    yield from map(ValueError, archive.problems)
-    yield from _compact_runs(archive)
-
-
-def _compact_runs(archive: compact_records.Archive) -> Iterator[StoredRecord]:
-    for key, line in archive.runs.items():
-        yield replace(line, compact=line.record, against=archive.against.get(key, {}))
+        yield replace(chosen, compact=line, against=archive.against.get(run.key, {}))
+    for key, compact in archive.runs.items():
+        if key not in seen:
+            yield replace(compact, compact=compact.record, against=archive.against.get(key, {}))
 
 
 def find_raw(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
@@ -367,19 +360,17 @@ def npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
 
 
 def _encode(record: Mapping[str, Any]) -> bytes:
-    def refuse(key: str) -> Callable[[float], Any]:
-        def raise_error(number: float) -> None:
-            raise ValueError(f"the record's {key} holds {number}; numbers in a record are finite")
-
-        return raise_error
-
     lenient: dict[str, Callable[[float], Any]] = {"config": str, "identity": str, "notes": lambda number: None}
-    values = {key: plain(value, lenient.get(key, refuse(key))) for key, value in record.items()}
-    for key in ("reason", "traceback"):  # messages name files whose names need not be text
+    values = {key: plain(value, lenient.get(key, partial(_refuse, key))) for key, value in record.items()}
+    for key in ("reason", "traceback"):  # the names of files in a message need not be valid text
         values[key] = values[key] and values[key].encode("utf-8", "backslashreplace").decode()
     if (problem := records.problem_of(values, records.RAW)) is not None:
         raise ValueError(f"the record could not be read again: {problem}")
     return _spelt({**values, "digest": records.digest_of(values)})
+
+
+def _refuse(key: str, number: float) -> None:
+    raise ValueError(f"the record's {key} holds {number}; numbers in a record are finite")
 
 
 def _spelt(record: Mapping[str, Any]) -> bytes:
@@ -402,32 +393,32 @@ def lock(
     :param say: called with a message if another process holds the run
     :raises filelock.Timeout: if another process holds the run for longer than ``timeout``
     """
-    from filelock import Timeout
-
     run = Path(directory).absolute()
     if len(run.parts) < 7 or run.parts[-6] != "runs":
         raise ValueError(f"{directory} is not the directory of a run")
     path = run.parents[5] / ".locks" / f"{digest('/'.join(run.parts[-5:]))}.lock"
+    with hold(path, timeout, lambda: say(f"another process is at {directory}: waiting until it ends")):
+        yield
+
+
+@contextmanager
+def hold(path: Path, timeout: float = -1, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a lock in a folder beside the results; everybody who can write to the results can acquire it."""
+    from filelock import FileLock, Timeout
+
     with refusing_unwritable(path):
-        held = shared_lock(path)
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
+        mode = stat.S_IMODE(path.parent.parent.stat().st_mode)
+        with suppress(PermissionError):  # the folder belongs to another user
+            path.parent.chmod(mode)
+        held = FileLock(path, mode=mode & 0o666)
         try:
             held.acquire(timeout=0)
         except Timeout:
-            say(f"another process is at {directory}: waiting until it ends")
+            on_wait()
             held.acquire(timeout=timeout)
     try:
         yield
     finally:
         held.release()
-
-
-def shared_lock(path: Path) -> "BaseFileLock":
-    """Create a lock in a folder beside the results, for everybody who can write to the results."""
-    from filelock import FileLock
-
-    path.parent.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.mkdir(exist_ok=True)
-    mode = stat.S_IMODE(path.parent.parent.stat().st_mode)
-    with suppress(PermissionError):  # the folder belongs to another user
-        path.parent.chmod(mode)
-    return FileLock(path, mode=mode & 0o666)

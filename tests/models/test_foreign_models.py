@@ -69,8 +69,8 @@ def another(gpr, tmp_path, change=lambda facts: None):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda facts: facts["model"].update(family="martian"), "there is no family martian"),
-        (lambda facts: facts["model"].update(family="..exact"), r"there is no family \.\.exact"),
+        (lambda facts: facts["model"].update(family="martian"), "unknown family martian"),
+        (lambda facts: facts["model"].update(family="..exact"), r"unknown family \.\.exact"),
         (lambda facts: facts["model"].update(num_samples=0), "prediction.num_samples=0 cannot be used"),
         (lambda facts: facts["model"].update(num_samples=1e300), "prediction.num_samples=1e.300 cannot be used"),
         (lambda facts: facts["model"]["scaler"].update(scale_y=0), "scale_y are not all above 0"),
@@ -116,7 +116,7 @@ def test_a_size_that_is_not_that_of_the_arrays_is_refused(name, value, gpr, tmp_
             for each in ("kept", "mean_X", "scale_X"):
                 scaler[each].pop()
 
-    with pytest.raises(ValueError, match=r"takes at most 7 training rows|by the settings it is \(None, 4\)"):
+    with pytest.raises(ValueError, match=r"takes at most 7 training rows|its settings require \(None, 4\)"):
         load(another(gpr, tmp_path, change))
 
 

@@ -454,7 +454,7 @@ OF_A_RUN = {
     "its identity.split is '0'": lambda line: line["identity"].update(split="0"),
     "its identity.seed is False": lambda line: line["identity"].update(seed=False),
     "its identity.dataset is '../../x'": lambda line: line["identity"].update(dataset="../../x"),
-    "its identity has colour, which names no run": lambda line: line["identity"].update(colour="red"),
+    "its identity has unknown keys: colour": lambda line: line["identity"].update(colour="red"),
     "it lacks identity.task": lambda line: line["identity"].pop("task"),
     "it lacks files, finished": lambda line: [line.pop("files"), line.pop("finished")],
     "nested more than 50 levels": lambda line: line.update(notes="TO BE DEEP"),

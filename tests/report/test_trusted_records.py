@@ -80,7 +80,7 @@ def test_lines_without_a_digest_are_read_and_an_import_adds_it(three, capsys):
     assert len(compact_records.decode(path).runs) == 3
     capsys.readouterr()
     assert door.command("results", "verify", str(three)) == 1
-    advice = re.search(r"`dgpbench (results import .*)` mends it", capsys.readouterr().out).group(1)
+    advice = re.search(r"`dgpbench (results import .*)` fixes it", capsys.readouterr().out).group(1)
     assert door.command(*advice.split()) == 0
     assert path.read_text() == whole
 

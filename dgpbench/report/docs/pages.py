@@ -67,7 +67,7 @@ def records(folder: Path) -> pd.DataFrame:
 
     :raises UserError: where a line is damaged or contradicts another
     """
-    frame = frame_of(store.find_compact(folder / "results"))
+    frame = frame_of(store.find(folder / "results", raw=False))
     if problems := frame.attrs["problems"]:
         raise UserError(f"{problems[0]} ({len(problems)} such in all); `dgpbench results verify` names them all")
     return frame
