@@ -13,13 +13,13 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 
 def serve() -> None:
-    import dgpbench.predictive.scores
     import gpflow  # noqa: F401
     import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import sklearn.cluster  # noqa: F401
 
     import dgpbench.methods.structured
+    import dgpbench.predictive.scores
     import dgpbench.runs.run  # noqa: F401
 
     print(json.dumps("ready"), flush=True)
