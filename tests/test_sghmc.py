@@ -6,7 +6,7 @@ import pytest
 import small
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.particles import log_joint, split_layers
 from dgpbench.methods import sampling
 from dgpbench.methods.contract import Seeds

@@ -20,7 +20,7 @@ from dgpbench.training.settings import TrainingSettings
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from dgpbench.data.scaling import Regression
+    from dgpbench.data.standardise import Regression
     from dgpbench.training.log import TrainingLog
 
 T = TypeVar("T", bound="DataclassInstance")

@@ -11,7 +11,7 @@ from typing import Any
 import gpflow
 import numpy as np
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.kernels import KERNELS
 from dgpbench.methods.arrays import put
 from dgpbench.methods.contract import FitSettings, Seeds

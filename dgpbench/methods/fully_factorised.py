@@ -17,7 +17,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.energies import hidden_bound
 from dgpbench.gp.gaussians import BlockGaussian
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments

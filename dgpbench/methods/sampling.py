@@ -19,7 +19,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.layers import FeatureRows
 from dgpbench.gp.particles import log_joint, split_layers
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior

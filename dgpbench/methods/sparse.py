@@ -13,7 +13,7 @@ from typing import Any
 import gpflow
 import numpy as np
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.methods.arrays import put
 from dgpbench.methods.contract import FitSettings, Seeds
 from dgpbench.methods.exact import build_kernel

@@ -14,7 +14,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.gp.gaussians import BlockGaussian
 from dgpbench.gp.objectives import elbo

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.methods.contract import Seeds
 from dgpbench.plugins.method import Method, Settings
 from dgpbench.predictive.mixture import GaussianMixture

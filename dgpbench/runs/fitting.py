@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass, replace
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import Diverged
 from dgpbench.methods.contract import FitSettings, Predictor, Seeds, fit_function
 from dgpbench.plugins.method import needs_tensorflow

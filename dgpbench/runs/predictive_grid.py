@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dgpbench.data.scaling import Standardiser
+from dgpbench.data.standardise import Standardiser
 from dgpbench.methods.contract import Predictor
 from dgpbench.predictive import posterior
 from dgpbench.predictive.warped import Densities

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.training.log import RECORD_EVERY
 from dgpbench.training.settings import AdamSettings, LbfgsSettings, TrainingSettings
 
