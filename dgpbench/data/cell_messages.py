@@ -32,9 +32,9 @@ ALIENS = {
 
 def hint(key: str, names: Sequence[Any], settings: TableSettings) -> str:
     """Return a setting of columns as the command line takes it, with the columns it has already; if long, its key."""
-    given = getattr(settings, key)
+    present = getattr(settings, key)
     items = []
-    for name in map(str, [*(given if isinstance(given, list) else ()), *names]):
+    for name in map(str, [*(present if isinstance(present, list) else ()), *names]):
         words = ("null", "true", "false", "nan", "inf", "none", "yes", "no", "on", "off")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.lower() in words:
             escaped = re.sub(r'(\\+)(?="|$)', r"\1\1", name).replace('"', '\\"')
@@ -94,7 +94,7 @@ def of_wrong(
     wrong: Mapping[str, np.ndarray],
     kinds: Mapping[str, str],
     settings: TableSettings,
-    say: Callable[[Mapping[str, np.ndarray]], str],
+    locate: Callable[[Mapping[str, np.ndarray]], str],
     target: str | None,
     *,
     trained: bool = False,
@@ -103,7 +103,7 @@ def of_wrong(
 
     :param cells: of all columns
     :param wrong: unreadable cells of the columns with some
-    :param say: formats the places of chosen cells
+    :param locate: formats the places of chosen cells
     :param target: the column that no setting of features can help
     :param trained: whether a fitted model determines how cells are read, so that no setting can change it
     """
@@ -117,7 +117,7 @@ def of_wrong(
     clauses = []
     for (what, advice), names in groups.items():
         words = {key: hint(key, names, settings) for key in ("drop", "categorical", "dates")}
-        where = say({name: wrong[name] for name in names})
+        where = locate({name: wrong[name] for name in names})
         clauses.append(f"holds {what} in {where}: {advice.format(it=it(names), **words)}")
     return clauses
 
@@ -232,10 +232,10 @@ def _ways(texts: Any, ways: Sequence[tuple[str, str | None]], settings: TableSet
         ways, key=lambda each: (each[0] != settings.decimal) + 2 * (each[1] != settings.thousands) - (each[1] is None)
     ):
         values = parse(texts, decimal, thousands)
-        given = f"dataset.decimal={decimal} " * (decimal != settings.decimal)
-        given += f"dataset.thousands={thousands or 'null'}" * (thousands != settings.thousands)
+        changed = f"dataset.decimal={decimal} " * (decimal != settings.decimal)
+        changed += f"dataset.thousands={thousands or 'null'}" * (thousands != settings.thousands)
         read = int(np.flatnonzero(np.isfinite(values))[0])
-        words = f"{given.strip()} reads {quoted(texts[read].as_py())} as {values[read]:.15g}"
+        words = f"{changed.strip()} reads {quoted(texts[read].as_py())} as {values[read]:.15g}"
         different.setdefault(values.tobytes(), words.replace("{", "{{").replace("}", "}}"))
     return ", ".join(list(different.values())[:3])
 

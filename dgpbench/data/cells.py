@@ -236,7 +236,7 @@ class Cells:
         if not (typed := typed & self.present & ~self.is_text).any():
             return categories
         values = self.values[typed]
-        if self.values.dtype == object:  # in which 1 and True are told apart
+        if self.values.dtype == object:  # where 1 and True differ, which factorize does not know
             categories[typed] = [_text_that_tells(value) for value in values]
         else:
             codes, different = pd.factorize(values)
@@ -267,7 +267,7 @@ def parse(texts: Any, decimal: str, thousands: str | None) -> np.ndarray:
 
     if decimal == "point":
         try:
-            return pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)  # whose spellings the grammar has, too
+            return pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)  # its spellings are those of the grammar
         except pa.ArrowInvalid:
             pass
     texts = pc.if_else(pc.match_substring_regex(texts, grammar(decimal, thousands)), texts, None)
@@ -286,7 +286,7 @@ def grammar(decimal: str, thousands: str | None) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Return the text of a category whose type is a number, truth value or date: 5 for 5.0."""
+    """Return the text of a category of type number, truth value or date: 5 for 5.0."""
     if isinstance(value, float | np.floating):
         return str(int(value)) if float(value).is_integer() else str(value)
     text = str(value)

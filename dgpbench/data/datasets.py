@@ -13,7 +13,7 @@ from dgpbench.config import groups
 from dgpbench.config.settings import did_you_mean, setting
 from dgpbench.data import download, published, user_table
 from dgpbench.data.cells import TableSettings
-from dgpbench.data.download import Copy, Damaged, RequiredFile, Source
+from dgpbench.data.download import Copy, Damaged, RequiredFile
 from dgpbench.data.table import Table
 from dgpbench.errors import UserError
 
@@ -164,18 +164,18 @@ def verify(names: Sequence[str] = ()) -> list[Row]:
     """Read every cached file again; status "ok", "damaged" or "absent". Nothing is removed."""
     rows = []
     for name, spec in _chosen(names).items():
-        found = []
+        checked = []
         for file in required_files(spec):
             for copy in download.cached(file.sources):
                 try:
                     file.accept(copy)
-                    found.append(Row(name, "ok", str(copy.path)))
+                    checked.append(Row(name, "ok", str(copy.path)))
                 except Damaged as damage:
-                    found.append(Row(name, "damaged", f"{copy.path} {damage}"))
+                    checked.append(Row(name, "damaged", f"{copy.path} {damage}"))
         if is_offline(spec):
             row = _fetched(name, spec)
-            found.append(Row(name, "ok" if row.status == "ready" else "damaged", row.detail))
-        rows += found or [Row(name, "absent", f"dgpbench data fetch {name}")]
+            checked.append(Row(name, "ok" if row.status == "ready" else "damaged", row.detail))
+        rows += checked or [Row(name, "absent", f"dgpbench data fetch {name}")]
     return rows
 
 
@@ -206,40 +206,35 @@ def import_path(path: str | Path) -> list[Row]:
 
 def _imported(file: Path) -> Iterator[Row]:
     """Import a file at most once for each data set; a damaged file with a known name is reported."""
-    sha256 = download.sha256_of(file)
-    for name, spec in specs().items():
-        rows = [row for each in required_files(spec) for row in _tried(name, each, file, sha256)]
-        yield from [row for row in rows if row.status == "imported"][:1] or rows[:1]
-
-
-def _tried(name: str, required: RequiredFile, file: Path, sha256: str) -> Iterator[Row]:
-    """Try the sources that a file may be a copy of."""
-    sources = download.with_unpacked(required.sources)
-    named = [source for source in sources if file.name == source.place.name or sha256 == source.sha256]
-    trial = [source for source in sources if source not in named and required.recognisable and _may_be(file, source)]
-    for source in named + trial:
-        try:
-            required.accept(Copy(source, file, str(file)))
-        except Damaged as damage:
-            if source in named:
-                yield Row(name, "damaged", f"{file} {damage}")
-            continue
-        target = download.cache_directory() / source.place
-        if file.resolve() != target.resolve():
-            with download.writing(target) as partial:
-                shutil.copyfile(file, partial)
-        yield Row(name, "imported", f"{file} as {target}")
-        return
-
-
-def _may_be(file: Path, source: Source) -> bool:
-    suffix = file.suffix.lower()
+    sha256, suffix = download.sha256_of(file), file.suffix.lower()
     small = suffix in TRIAL_SUFFIXES and file.stat().st_size <= TRIAL_BYTES
-    return small and (suffix == ".zip") == (source.member is not None)
+    for name, spec in specs().items():
+        damaged: list[Row] = []
+        for required in required_files(spec):
+            sources = download.with_unpacked(required.sources)
+            named = [source for source in sources if file.name == source.place.name or sha256 == source.sha256]
+            trial = [each for each in sources if each not in named and (suffix == ".zip") == (each.member is not None)]
+            for source in named + trial * (small and required.recognisable):
+                try:
+                    required.accept(Copy(source, file, str(file)))
+                    break
+                except Damaged as damage:
+                    damaged += [Row(name, "damaged", f"{file} {damage}")] if source in named else []
+            else:
+                continue
+            target = download.cache_directory() / source.place
+            if file.resolve() != target.resolve():
+                with download.writing(target) as partial:
+                    shutil.copyfile(file, partial)
+            yield Row(name, "imported", f"{file} as {target}")
+            break
+        else:
+            yield from damaged[:1]
 
 
 def where() -> Where:
     """Return the cache directory, the mirror and the files in the cache."""
     cache = download.cache_directory()
     files = sorted(path for path in cache.rglob("*") if path.is_file() and not path.name.startswith(".partial-"))
-    return Where(cache, download.mirror(), tuple(files))
+    mirror = download.mirror()
+    return Where(cache, None if mirror is None else str(mirror), tuple(files))

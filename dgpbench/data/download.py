@@ -11,11 +11,11 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
 from dgpbench.data.table import SourceFile
@@ -33,7 +33,6 @@ SLOW_BYTES_PER_SECOND, SLOW_AFTER_SECONDS, MAX_SECONDS = 1000, 30.0, 3600.0
 BAR_BYTES = 1_000_000  # size from which a download has a progress bar
 PAUSES_SECONDS = (0.5, 2.0)  # before a second and a third request
 RETRY_SECONDS = 60.0
-Content = TypeVar("Content")
 
 
 class Damaged(Exception):
@@ -124,7 +123,7 @@ class RequiredFile:
     """
 
     sources: tuple[Source, ...]
-    accept: Callable[[Copy], object]
+    accept: Callable[[Copy], Any]
     recognisable: bool
 
 
@@ -180,14 +179,14 @@ def cache_directory() -> Path:
     return Path(pooch.os_cache("dgpbench"))
 
 
-def mirror() -> str | None:
-    """Return $DGPBENCH_MIRROR: a URL without its last slash, or an existing directory."""
-    chosen = os.environ.get(MIRROR_VARIABLE) or None
-    if chosen is None or chosen.startswith(("http://", "https://")):
-        return chosen and chosen.rstrip("/")
+def mirror() -> Path | str | None:
+    """Return $DGPBENCH_MIRROR: an existing directory as a path, or a URL without its last slash."""
+    chosen = os.environ.get(MIRROR_VARIABLE)
+    if not chosen or chosen.startswith(("http://", "https://")):
+        return chosen.rstrip("/") if chosen else None
     if not Path(chosen).expanduser().is_dir():
         raise UserError(f"{MIRROR_VARIABLE} names {chosen}, which is neither a folder nor an http(s) URL")
-    return str(Path(chosen).expanduser().absolute())
+    return Path(chosen).expanduser().absolute()
 
 
 def writing(target: Path) -> AbstractContextManager[Path]:
@@ -206,7 +205,7 @@ def cached(sources: Iterable[Source]) -> Iterator[Copy]:
 def is_here(sources: tuple[Source, ...]) -> bool:
     """Return whether a copy lies in the cache or in a mirror directory, so that no download is needed."""
     directory = mirror()
-    local = _in_directory(Path(directory), sources) if directory and not directory.startswith("http") else iter(())
+    local = _in_directory(directory, sources) if isinstance(directory, Path) else ()
     return any(True for _ in chain(cached(sources), local))
 
 
@@ -220,16 +219,16 @@ def _in_directory(directory: Path, sources: Iterable[Source]) -> Iterator[Copy]:
 # Download ---------------------------------------------------------------------------------------------------------
 
 
-def obtain(name: str, sources: tuple[Source, ...], accept: Callable[[Copy], Content]) -> Content:
-    """Return what ``accept`` makes of the first valid copy.
+def obtain(name: str, file: RequiredFile) -> Any:
+    """Return what ``file.accept`` makes of the first valid copy.
 
     :raises UserError: when there is none, listing what was tried
     """
     unreachable: dict[str, str] = {}  # URL -> reason
     damaged: list[str] = []
-    for copy in _copies(sources, unreachable):
+    for copy in _copies(file.sources, unreachable):
         try:
-            return accept(copy)
+            return file.accept(copy)
         except Damaged as damage:
             if in_cache := copy.path.is_relative_to(cache_directory()):  # a user's own file is never removed
                 with refusing_unwritable(copy.path, ANOTHER_CACHE):
@@ -247,22 +246,21 @@ def obtain(name: str, sources: tuple[Source, ...], accept: Callable[[Copy], Cont
 
 def _copies(sources: tuple[Source, ...], unreachable: dict[str, str]) -> Iterator[Copy]:
     yield from cached(sources)
-    place, requests = mirror(), [(source, source.url) for source in sources]
-    if place and place.startswith(("http://", "https://")):
-        requests[:0] = [
-            (source, f"{place}/{source.url.partition('://')[2].partition('?')[0]}") for source in with_unpacked(sources)
-        ]
+    place, urls = mirror(), [(source, source.url) for source in sources]
+    if isinstance(place, Path):
+        yield from _in_directory(place, sources)
     elif place:
-        yield from _in_directory(Path(place), sources)
-    yield from _downloaded(requests, unreachable)
+        paths = ((source, source.url.partition("://")[2].partition("?")[0]) for source in with_unpacked(sources))
+        urls[:0] = [(source, f"{place}/{path}") for source, path in paths]
+    yield from _downloaded(urls, unreachable)
 
 
-def _downloaded(requests: list[tuple[Source, str]], unreachable: dict[str, str]) -> Iterator[Copy]:
+def _downloaded(urls: list[tuple[Source, str]], unreachable: dict[str, str]) -> Iterator[Copy]:
     """Request each URL once, then retry transient faults twice, for at most ``RETRY_SECONDS`` in all."""
     begin = time.monotonic()
     for pause in (None, *PAUSES_SECONDS):
         busy = []
-        for source, url in requests:
+        for source, url in urls:
             if pause is not None and time.monotonic() - begin > RETRY_SECONDS:
                 return
             time.sleep(pause or 0.0)
@@ -274,7 +272,7 @@ def _downloaded(requests: list[tuple[Source, str]], unreachable: dict[str, str])
                 busy += [(source, url)] if error.transient else []
             else:
                 yield Copy(source, path, url)
-        requests = busy
+        urls = busy
 
 
 def download(url: str, target: Path) -> None:
@@ -295,7 +293,7 @@ def download(url: str, target: Path) -> None:
     except requests.HTTPError as error:
         status = error.response.status_code if error.response is not None else 0
         raise Unreachable(f"HTTP {status}", transient=status == 429 or status >= 500) from error
-    except (requests.Timeout, ReadTimeoutError) as error:  # a host that accepts no connection is not asked again
+    except (requests.Timeout, ReadTimeoutError) as error:  # no retry where the connection failed
         raise Unreachable("no answer in time", transient=not isinstance(error, requests.ConnectTimeout)) from error
     except requests.RequestException as error:
         raise Unreachable("no connection") from error
@@ -310,6 +308,8 @@ def download(url: str, target: Path) -> None:
 def _body(url: str, title: str) -> Iterator[bytes]:
     """Yield the body of an answer as it arrives, with a progress bar on a terminal if it is large."""
     import requests
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     begin = time.monotonic()
 
@@ -322,7 +322,10 @@ def _body(url: str, title: str) -> Iterator[bytes]:
         raw, size, begin = response.raw, 0, time.monotonic()
         read = getattr(raw, "read1", raw.read)  # before urllib3 2.1, a slow body is noticed after each whole chunk
         expected = int(response.headers.get("content-length", 0))
-        with _progress(title, expected) if expected >= BAR_BYTES and sys.stderr.isatty() else nullcontext(None) as bar:
+        hidden = expected < BAR_BYTES or not sys.stderr.isatty()
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
+            task = bar.add_task(title, total=expected)
             while data := read(65536, decode_content=True):
                 size, seconds = size + len(data), time.monotonic() - begin
                 if size > MAX_BYTES:
@@ -330,16 +333,5 @@ def _body(url: str, title: str) -> Iterator[bytes]:
                 slow = seconds > SLOW_AFTER_SECONDS and size < SLOW_BYTES_PER_SECOND * seconds
                 if slow or seconds > MAX_SECONDS:
                     raise requests.ReadTimeout("the download is too slow")
-                if bar is not None:
-                    bar.update(bar.task_ids[0], completed=size)
+                bar.update(task, completed=size)
                 yield data
-
-
-def _progress(title: str, total: int) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=Console(stderr=True))
-    progress.add_task(title, total=total)
-    return progress

@@ -119,7 +119,8 @@ def read_saved_again(file: BinaryIO) -> np.ndarray:
 
 def load(spec: Mapping[str, Any]) -> Table:
     """Load a table from the first valid copy of its file."""
-    return obtain(spec["name"], sources_of(spec["sources"]), partial(read_table, spec))
+    (file,) = required_files(spec)
+    return obtain(spec["name"], file)
 
 
 def required_files(spec: Mapping[str, Any]) -> list[RequiredFile]:
@@ -170,8 +171,8 @@ def load_embedded(spec: Mapping[str, Any]) -> Table:
 
 def package_file(package: str, path: str) -> Path | None:
     """Return a file below an installed package's folder, without importing it; None if it is not installed."""
-    found = find_spec(package)
-    return Path(found.origin).parent / path if found and found.origin else None
+    spec = find_spec(package)
+    return Path(spec.origin).parent / path if spec and spec.origin else None
 
 
 def load_diabetes(spec: Mapping[str, Any]) -> Table:
@@ -243,8 +244,8 @@ def load_airline(spec: Mapping[str, Any]) -> Table:
     How the papers reached 2,082,007 rows is unknown: every complete row is used.
     """
     flights_file, planes_file = airline_files(spec)
-    planes, planes_source = obtain(f"{spec['name']} (planes)", planes_file.sources, read_planes)
-    flights, source = obtain(spec["name"], flights_file.sources, partial(read_flights, last_month=spec["last_month"]))
+    planes, planes_source = obtain(f"{spec['name']} (planes)", planes_file)
+    flights, source = obtain(spec["name"], flights_file)
     return flight_table(spec["name"], flights, planes, spec["year"], (source, planes_source))
 
 

@@ -93,9 +93,9 @@ class Standardiser:
         """Return standardised rows [N, D'] in the original units of the features that vary."""
         return X * self.scale_X + self.mean_X
 
-    def restore(self, found: Found) -> Predicted:
+    def restore(self, predictions: Found) -> Predicted:
         """Return predictions in the original units of y: mean_y + scale_y times the prediction, through g's inverse."""
-        restored = found.shifted_scaled(self.mean_y, self.scale_y)
+        restored = predictions.shifted_scaled(self.mean_y, self.scale_y)
         return restored if self.warp is None else warped(restored, self.warp)
 
     def to_json(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def read_frame(
     Repeated names get the suffixes ``.1``, ``.2``, ...
 
     :param key: how the user named the file
-    :param taken: the columns in use, so that nothing is asked about others; None for all
+    :param taken: the columns in use, so that no decision is needed about others; None for all
     :raises UserError: for an unreadable file
     """
     with _readable(path, key):
@@ -74,7 +74,7 @@ def read_frame(
 def parts(path: Path, settings: TableSettings, taken: Sequence[str], rows_at_once: int) -> "Iterator[pd.DataFrame]":
     """Yield the rows of a file in successive frames, indexed from 0; a text is never in memory as a whole.
 
-    :param taken: the columns in use, so that nothing is asked about others
+    :param taken: the columns in use, so that no decision is needed about others
     :raises UserError: as ``read_frame``
     """
     import pyarrow as pa
@@ -144,34 +144,30 @@ def _named(
 
 @contextmanager
 def _readable(path: Path, key: str) -> Iterator[None]:
-    """Refuse folders, files that do not fit in memory or are not what their ending says; name unreadable files."""
+    """Refuse folders, files that do not fit in memory or do not match their ending; name unreadable files."""
     try:
-        _check_file(path)
+        if path.is_dir():
+            raise UserError(f"{path} is a folder: name one file")
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path} is not a regular file")
+        _check_size(path, path.stat().st_size)
+        suffix = path.suffix.lower()
+        heads = {}
+        with open(path, "rb") as file:
+            heads[suffix] = file.read(64)
+        if suffix in OPENERS and heads[suffix]:
+            with suppress(EOFError, lzma.LZMAError, zlib.error, OSError), OPENERS[suffix](path, "rb") as file:
+                heads[""] = file.read(64)
+        for ending, head in heads.items():
+            for magic, (what, endings) in CONTENTS.items():
+                is_it = head.startswith(magic) and (magic[:1] in b"<%S" or any(byte < 9 or byte > 126 for byte in head))
+                if is_it and ending not in endings:
+                    raise UserError(f"{path} {'holds' if ending != suffix else 'is'} {what}")
         yield
     except OSError as error:
         raise UserError(f"{key}{path} cannot be read: {error.strerror or cut(error, 100)}") from error
     except ImportError as error:
         raise UserError(f"{path} needs the package {error.name}: pip install {error.name}") from error
-
-
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise UserError(f"{path} is a folder: name one file")
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path} is not a regular file")
-    _check_size(path, path.stat().st_size)
-    suffix = path.suffix.lower()
-    heads = {}
-    with open(path, "rb") as file:
-        heads[suffix] = file.read(64)
-    if suffix in OPENERS and heads[suffix]:
-        with suppress(EOFError, lzma.LZMAError, zlib.error, OSError), OPENERS[suffix](path, "rb") as file:
-            heads[""] = file.read(64)
-    for ending, head in heads.items():
-        for magic, (what, endings) in CONTENTS.items():
-            is_it = head.startswith(magic) and (magic[:1] in b"<%S" or any(byte < 9 or byte > 126 for byte in head))
-            if is_it and ending not in endings:
-                raise UserError(f"{path} {'holds' if ending != suffix else 'is'} {what}")
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -270,11 +266,11 @@ def _sheet_rows(path: Path, settings: TableSettings) -> tuple[str, list[list[Any
     return sheet, rows
 
 
-def _sheet(path: Path, sheets: Sequence[Any], given: str | None) -> str:
-    if given is None and len(sheets) == 1:
+def _sheet(path: Path, sheets: Sequence[Any], name: str | None) -> str:
+    if name is None and len(sheets) == 1:
         return str(sheets[0])
-    if given in sheets:
-        return str(given)
-    other = "" if given is None else f", not {given!r}"
-    names = ", ".join(cut(name) for name in sheets[:20])
+    if name in sheets:
+        return str(name)
+    other = "" if name is None else f", not {name!r}"
+    names = ", ".join(cut(each) for each in sheets[:20])
     raise UserError(f"{path} holds the sheets {names}{other}: choose one with dataset.sheet=NAME")

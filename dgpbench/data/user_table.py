@@ -37,7 +37,7 @@ class Rows:
 
 
 def load(spec: Mapping[str, Any]) -> Table:
-    """Load the table of a file, and of a file of test rows, whose rows follow.
+    """Load the table of a file, followed by the rows of a file of test rows, if given.
 
     Its name is the file's stem and the first 8 digits of its digest, so that different tables never share results.
     """
@@ -72,7 +72,7 @@ def load(spec: Mapping[str, Any]) -> Table:
         columns = typed(frame, schema, settings, str(file), target=target, questions=questions)
         kept = columns.notna().all(axis=1) if schema.missing == "drop" else columns[target].notna()
         files.append(Rows(file, columns if kept.all() else columns[kept], int((~kept).sum())))
-    _check_target(files[0], target)
+    _check_target(files[0].columns, target, path, files[0].num_left_out)
     _check_features(files[0].columns, target, path, settings)
     for rows in files[1:]:
         if not len(rows.columns):
@@ -147,29 +147,27 @@ def _check_features(columns: "pd.DataFrame", target: str, path: Path, settings: 
     settled = {target, *map(str, settings.keep or [])}
     numbers = [name for name in columns.columns if name not in settled and columns[name].dtype == np.float64]
     copies = [name for name in numbers if np.array_equal(columns[name], columns[target])]
-    counting = [name for name in numbers if name not in copies and _counts(columns[name].to_numpy())]
+    counting = []
+    for name in numbers if len(columns) >= FEWEST_COUNTED and len(columns.columns) > 2 else ():
+        values = columns[name].to_numpy()
+        first = values.min()
+        if first in (0, 1) and name not in copies and np.array_equal(np.sort(values), first + np.arange(len(values))):
+            counting.append(name)
     questions = []
     if copies:
         advice = either(copies, settings)
         questions.append(f"{shown(copies)} of {path} equals the target {target!r} in every row: {advice}")
-    if counting and len(columns.columns) > 2:
+    if counting:
         questions.append(f"{shown(counting)} of {path} numbers the rows, like an index: {either(counting, settings)}")
     if questions:
         raise UserError("; ".join(questions))
 
 
-def _counts(values: np.ndarray) -> bool:
-    """Return whether the values are the whole numbers from 0 or from 1, in any order."""
-    return len(values) >= FEWEST_COUNTED and bool(
-        values.min() in (0, 1) and np.array_equal(np.sort(values), values.min() + np.arange(len(values)))
-    )
-
-
-def _check_target(rows: Rows, target: str) -> None:
-    y, path, num_left_out = rows.columns[target].to_numpy(), rows.path, rows.num_left_out
+def _check_target(columns: "pd.DataFrame", target: str, path: Path, num_left_out: int) -> None:
+    y = columns[target].to_numpy()
     if len(y) < 2:
-        found = f"{len(y):,} row{'s' * (len(y) != 1)} below its header"
-        found += f", and {num_left_out:,} left out because of missing values" if num_left_out else ""
-        raise UserError(f"{path} has {found}: a regression needs at least 2")
+        rest = f", and {num_left_out:,} left out because of missing values" if num_left_out else ""
+        count = f"{len(y):,} row{'s' * (len(y) != 1)}"
+        raise UserError(f"{path} has {count} below its header{rest}: a regression needs at least 2")
     if y.min() == y.max():
         raise UserError(f"the target {target!r} of {path} is {y[0]:g} in every row: there is nothing to predict")
