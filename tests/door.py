@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from dgpbench.cli import main
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.methods.interface import FitSettings, Seeds, fit_function
 from dgpbench.runs import store
 from dgpbench.runs.resolve import resolve_overrides
@@ -131,10 +131,10 @@ class Identity:
 
 def identity(*overrides: str) -> Identity:
     """The identity of the run with these settings, which is not run."""
-    from dgpbench.data import registry
+    from dgpbench.data import datasets
 
     described = resolve_overrides([*overrides])
-    described = described.filed_under(registry.load(described.dataset).name)
+    described = described.filed_under(datasets.load(described.dataset).name)
     return Identity(described.directory.relative_to(described.limits.results_dir), described.config_hash)
 
 
@@ -155,9 +155,9 @@ def without_training(monkeypatch) -> None:
 
     Data sets that would be downloaded are small random tables.
     """
-    from dgpbench.data import registry
+    from dgpbench.data import datasets
 
-    loaded = registry.load
+    loaded = datasets.load
     stand_ins: dict[str, Any] = {}  # a table's digests take time, and are its own
 
     def load(spec: dict) -> Any:
@@ -167,7 +167,7 @@ def without_training(monkeypatch) -> None:
             stand_ins[spec["name"]] = _stand_in(spec)
         return stand_ins[spec["name"]]
 
-    monkeypatch.setattr(registry, "load", load)
+    monkeypatch.setattr(datasets, "load", load)
     monkeypatch.setattr("dgpbench.runs.run.carry_out", _made_up)
 
 

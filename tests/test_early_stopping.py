@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dgpbench.config import groups
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.experiments.items import load
 from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.early_stopping import StoppingRule, hold_out, stopping_rule

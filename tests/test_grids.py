@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dgpbench.data.scaling import Standardiser
+from dgpbench.data.standardise import Standardiser
 from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.runs.predictive_grid import predictive_grid
 

@@ -103,7 +103,7 @@ def test_a_record_holds_no_path_of_this_machine_to_the_data(sghmc, table):
 
 
 def test_a_file_of_a_mirror_is_recorded_by_its_address(monkeypatch, tmp_path):
-    from dgpbench.data import registry
+    from dgpbench.data import datasets
 
     url = "https://example.org/data/small.csv"
     spec = {"name": "small", "kind": "uci", "columns": ["a", "y"], "target": "y", "digest_xy": None}
@@ -112,7 +112,7 @@ def test_a_file_of_a_mirror_is_recorded_by_its_address(monkeypatch, tmp_path):
     (tmp_path / "mirror" / "example.org" / "data" / "small.csv").write_text("a,y\n1,2\n3,5\n")
     monkeypatch.setenv("DGPBENCH_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
-    assert registry.load(spec).sources[0].origin == url
+    assert datasets.load(spec).sources[0].origin == url
 
 
 def test_a_table_shows_three_significant_digits_of_a_score_in_units_of_y(monkeypatch, tmp_path, capsys):
@@ -168,7 +168,7 @@ def test_validate_refuses_the_data_that_run_refuses_in_the_same_words(case, tmp_
     [
         (["dataset=boston", "method=star", "method.num_inducing=456"], "more than the 455 training rows"),
         (["dataset=boston", "method=gpr", "method.max_rows=454"], "takes at most 454 training rows"),
-        (["dataset=boston", "task=folds", "split=10"], "split lies between 0 and 9"),
+        (["dataset=boston", "task=folds", "split=10"], "split must be between 0 and 9"),
     ],
 )
 def test_validate_refuses_a_split_that_run_refuses(given, words, tmp_path, capsys):

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dgpbench.data import registry
+from dgpbench.data import datasets
 from dgpbench.predictive import posterior_file
 from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.runs.effects import partial_dependence
@@ -97,7 +97,7 @@ def test_the_rows_of_one_feature_are_kept_in_original_units(tmp_path):
     x = np.random.default_rng(0).normal(5, 3, 40)
     overrides = door.write_table(tmp_path / "one.csv", x[:, None], 2 * x + 1)
     run = resolve_overrides([*overrides, "method=gpr"])
-    problem = prepare(run, registry.load(run.dataset))
+    problem = prepare(run, datasets.load(run.dataset))
     for rows, numbers in zip(
         posterior_file.rows(rows_of_one_feature(problem)), vars(problem.split).values(), strict=True
     ):
@@ -122,7 +122,7 @@ class Line:
 
 def test_partial_dependence_is_the_mean_prediction_with_one_column_changed(given):
     run = resolve_overrides([*given, "method=gpr", "budget=smoke", "task.train_fraction=0.5"])  # 30 rows: all are used
-    problem = prepare(run, registry.load(run.dataset))
+    problem = prepare(run, datasets.load(run.dataset))
     effects = posterior_file.effects(partial_dependence(Line(problem), problem, problem.train.X, seed=0))
     frame = houses().iloc[problem.split.train]
     area, red = frame["area"].fillna(frame["area"].median()), frame["colour"] == "red"

@@ -4,7 +4,7 @@ import door
 import pytest
 
 from dgpbench.config.settings import declared
-from dgpbench.data.table_settings import TableSettings
+from dgpbench.data.cells import TableSettings
 from dgpbench.runs.resolve import documented
 
 SETTINGS = {key: setting for key, setting, _ in documented()}

@@ -7,7 +7,7 @@ import pytest
 import small
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.gp.objectives import log_joint
 from dgpbench.gp.propagation import split_layers

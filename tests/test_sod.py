@@ -13,7 +13,7 @@ import small
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.gp.prior import mean_map
 from dgpbench.gp.subset_model import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.methods.interface import Seeds
 from dgpbench.plugins import Gaussian, GaussianMixture, Method, Quantiles, Settings, setting
 from dgpbench.training.monitor import Monitor

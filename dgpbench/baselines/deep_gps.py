@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.methods.interface import Seeds
 from dgpbench.plugins import GaussianMixture, Method, Settings, setting
 from dgpbench.system.torch_session import without_triton

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 from dgpbench.benchmarks.cases import Cell
 from dgpbench.benchmarks.rates import PRODUCT, PRODUCTS, measured_rate, product_rate
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.system.torch_session import without_triton
 

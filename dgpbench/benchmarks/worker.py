@@ -12,7 +12,7 @@ from typing import Any
 from dgpbench.benchmarks.cases import Cell, resolve
 from dgpbench.benchmarks.rates import product_rate
 from dgpbench.benchmarks.turns import Finished, Turns, own_standard_output
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.runs.resolve import Run
 from dgpbench.training.monitor import Monitor, Predict
@@ -86,12 +86,12 @@ def rows(cell: Cell, run: Run | None = None) -> tuple[Regression, str]:
     """Standardised training rows of split 0, and what they are: a step costs the same on normals of the same shape."""
     import numpy as np
 
-    from dgpbench.data import registry
+    from dgpbench.data import datasets
     from dgpbench.runs.problem import prepare
 
     run = resolve(replace(cell, code="dgpbench")) if run is None else run
     try:
-        problem = prepare(run, registry.load(run.dataset)).train
+        problem = prepare(run, datasets.load(run.dataset)).train
         source = cell.dataset
     except UserError:
         if "n" not in run.dataset:

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from dgpbench.data import manage
+from dgpbench.data import datasets
 
 GOOD = ("ready", "ok", "absent", "imported")
 
@@ -12,16 +12,16 @@ def data(options: Namespace) -> int:
     if options.action == "where":
         return _where()
     if options.action == "import":
-        rows = manage.import_path(options.path)
+        rows = datasets.import_path(options.path)
     else:
-        rows = {"fetch": manage.fetch, "verify": manage.verify}[options.action](options.names)
+        rows = {"fetch": datasets.fetch, "verify": datasets.verify}[options.action](options.names)
     for row in rows:
         print(f"{row.name:<12} {row.status:<9} {row.detail}", flush=True)
     return int(any(row.status not in GOOD for row in rows))
 
 
 def _where() -> int:
-    where = manage.where()
+    where = datasets.where()
     print(f"cache   {where.cache} ({len(where.files)} files; DGPBENCH_CACHE moves it)")
     print(f"mirror  {where.mirror or 'none (DGPBENCH_MIRROR names a directory or URL laid out as <host>/<path>)'}")
     for path in where.files:

@@ -105,9 +105,9 @@ def _machine() -> list[Check]:
 
 
 def _data() -> list[Check]:
-    from dgpbench.data import manage
+    from dgpbench.data import datasets
 
-    where = manage.where()
+    where = datasets.where()
     return [
         Check("cache", f"{where.cache} ({len(where.files)} files)", None, "DGPBENCH_CACHE moves it"),
         Check("mirror", where.mirror or "none", None, "" if where.mirror else "DGPBENCH_MIRROR names one"),

@@ -50,11 +50,11 @@ def _run_of(overrides: list[str]) -> Run:
 
 
 def _fit_and_save(run: Run, share: float, target: Path) -> int:
-    from dgpbench.data import registry
+    from dgpbench.data import datasets
     from dgpbench.models import training
     from dgpbench.training.checkpoints import Checkpoints, interval
 
-    table = registry.load(run.dataset)
+    table = datasets.load(run.dataset)
     run = run.filed_under(table.name)
     kept = target / ".checkpoint"
     # Named by the data: an interrupted fit goes on only if its rows are the same.

@@ -11,9 +11,9 @@ from typing import IO, TYPE_CHECKING
 from dgpbench.commands.output import say
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
-from dgpbench.data.encoding import said_of_unknown
+from dgpbench.data.cells import TableSettings
+from dgpbench.data.encoding import describe_unknown_categories
 from dgpbench.data.table_files import parts
-from dgpbench.data.table_settings import TableSettings
 from dgpbench.data.text_files import OPENERS
 from dgpbench.errors import UserError
 from dgpbench.methods.interface import OUTSIDE
@@ -45,7 +45,7 @@ def predict(options: Namespace) -> int:
             frame.to_csv(sys.stdout, index=False, header=number == 0, float_format=DIGITS)
     else:
         _write(parts, Path(options.output), path)
-    for sentence in said_of_unknown(unknown, str(path)):
+    for sentence in describe_unknown_categories(unknown, str(path)):
         print(f"dgpbench: {sentence}", file=sys.stderr)
     return 0
 

@@ -156,14 +156,14 @@ def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
         raise UserError(
             f"{names[0]} is not a run; name its directory, FILE.jsonl:LINE, or its settings, or add --random"
         )
-    from dgpbench.data import registry
+    from dgpbench.data import datasets
     from dgpbench.runs.resolve import resolve_overrides
 
     run = resolve_overrides(overrides)
     if run.dataset["kind"] != "csv":
         table = []
     else:
-        run = run.filed_under(registry.load(run.dataset).name)
+        run = run.filed_under(datasets.load(run.dataset).name)
     stored = store.lookup(run.limits.results_dir, run.identity)
     if stored is None:
         raise UserError(

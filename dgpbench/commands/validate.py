@@ -87,12 +87,9 @@ def _outlook(run: Run, table: "Table | None") -> list[str]:
 
 def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
     """The table, or None where it would have to be downloaded."""
-    from dgpbench.data import download, registry
+    from dgpbench.data import datasets
 
-    missing = "sources" in spec and not registry.is_at_hand(spec)
-    if missing and not all(download.is_here(part.sources) for part in registry.loader(spec).parts(spec)):
-        return None
-    return registry.load(spec)
+    return datasets.load(spec) if datasets.is_here(spec) else None
 
 
 def _read(run: Run, table: "Table") -> Sizes:
@@ -111,8 +108,8 @@ def declared(run: Run) -> Sizes:
     """Split a table of the size that the data set's file declares: the sizes of the parts follow from it."""
     import numpy as np
 
+    from dgpbench.data.splits import make_split
     from dgpbench.data.table import Table
-    from dgpbench.data.tasks import make_split
     from dgpbench.runs.problem import check_sizes
 
     spec = run.dataset

@@ -1,7 +1,7 @@
-"""What each column of a user's own table becomes: numbers for a method, fitted on training rows alone.
+"""Encode the columns of a user's table as numbers, fitted on the training rows only.
 
-Gaps are filled with the median of the training rows, beside a 0/1 column that marks them; a category becomes one 0/1
-column for each that the training rows hold, all 0 for an unknown one.
+Gaps are filled with the median of the training rows, and a 0/1 column marks them. Categories become one 0/1 column per
+category of the training rows, all 0 for an unknown category.
 """
 
 import hashlib
@@ -9,31 +9,30 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dgpbench.data import cell_messages
-from dgpbench.data.cells import Cells, value_of
-from dgpbench.data.table_settings import TableSettings
+from dgpbench.data.cells import Cells, TableSettings, value_of
 from dgpbench.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = "(missing)"
-MAX_CATEGORIES = 50  # of a column that nobody has named as categorical
-ARRAYS = {"number", "flag"}  # kinds whose columns an array holds
+MAX_CATEGORIES = 50  # of a column that is not named as categorical
 
 
 @dataclass(frozen=True)
 class Schema:
-    """How the columns of a table are read, decided over all of its rows.
+    """How to read the columns of a table, decided on all of its rows.
 
-    :param kinds: each feature's ``number``, ``flag``, ``date`` or ``category``, in order
+    :param kinds: ``number``, ``flag``, ``date`` or ``category`` for each feature, in order
     :param missing: ``refuse``, ``drop`` or ``impute``
     :param date_format: None for ISO 8601
-    :param by_text: whether categories are told apart by their text; in models of earlier versions by their value
+    :param by_text: whether categories differ by their text; in models of earlier versions by their value
     """
 
     kinds: Mapping[str, str]
@@ -43,24 +42,22 @@ class Schema:
 
     @classmethod
     def of(cls, frame: "pd.DataFrame", settings: TableSettings, where: str = "the table") -> "Schema":
-        """The schema of a raw frame's features.
+        """Return the schema of a raw frame's features.
 
-        :raises UserError: for a column of text with very many different texts that nobody has named
+        :raises UserError: for a column of text with too many different texts that is not named as categorical
         """
         kinds, crowded = {}, {}
         for name in frame.columns:
             kinds[name] = _kind(name, cells := Cells.of(frame[name], settings), settings)
-            count = len(cells.texts.unique()) if kinds[name] == "category" and settings.categorical == "auto" else 0
-            if count > MAX_CATEGORIES:
-                crowded[name] = count
-        if crowded:
-            names = list(crowded)
-            drop, more = cell_messages.hint("drop", names, settings), cell_messages.it(names)
+            if kinds[name] == "category" and settings.categorical == "auto":
+                crowded[name] = len(cells.texts.unique())
+        if names := [name for name, count in crowded.items() if count > MAX_CATEGORIES]:
+            drop, them = cell_messages.hint("drop", names, settings), cell_messages.it(names)
             named = cell_messages.hint("categorical", [name for name in kinds if kinds[name] == "category"], settings)
             raise UserError(
-                f"{where} holds {max(crowded.values()):,} different texts in {len(frame):,} rows of "
-                f"{cell_messages.shown(names)}, more than the {MAX_CATEGORIES} that dataset.categorical=auto takes: "
-                f"{drop} leaves {more} out, {named} makes categories of {more} all the same"
+                f"{where} has {max(crowded.values()):,} different texts in {len(frame):,} rows of "
+                f"{cell_messages.shown(names)}, more than the {MAX_CATEGORIES} that dataset.categorical=auto accepts: "
+                f"{drop} leaves {them} out, {named} makes categories of {them} nevertheless"
             )
         return cls(kinds, settings.missing, settings.date_format, by_text=True)
 
@@ -82,8 +79,8 @@ def _kind(name: str, cells: Cells, settings: TableSettings) -> str:
         if automatic and form and present.any() and np.isfinite(cells.days(form)[present]).all():
             named = cell_messages.hint("dates", [name], settings)
             raise UserError(
-                f"{name!r} holds numbers that dataset.date_format={form} reads as dates, too: {named} makes "
-                "dates of it, a list of other columns in dataset.dates numbers"
+                f"{name!r} holds numbers that dataset.date_format={form} also reads as dates: {named} makes dates of "
+                "it, a list of other columns in dataset.dates makes numbers"
             )
         return "number"
     if automatic and np.isfinite(cells.days(form)[cells.present]).all():
@@ -103,72 +100,68 @@ def typed(
     questions: Sequence[str] = (),
     known: Mapping[str, Sequence[str]] | None = None,
 ) -> "pd.DataFrame":
-    """Columns of numbers, flags and dates as float64, NaN for a gap; of categories as texts, None for a gap.
+    """Return columns of numbers, flags and dates as float64, NaN for a gap; of categories as texts, None for a gap.
 
-    :param target: another column, of numbers
-    :param questions: clauses about the table that are refused together with those about its cells
-    :param known: of a fitted encoder, its categories by column: typed cells may mean them, and no setting is advised
+    :param target: a further column, of numbers
+    :param questions: clauses about the table to refuse together with those about its cells
+    :param known: categories of a fitted encoder by column, which typed cells may mean; no setting is advised then
     :raises UserError: for cells that are not of their column's kind, infinite, or missing where that is refused
     """
     import pandas as pd
 
     kinds = dict(schema.kinds) | ({} if target is None else {target: "number"})
     columns: dict[str, np.ndarray] = {}
-    wrong: dict[str, np.ndarray] = {}
-    endless: dict[str, np.ndarray] = {}
-    gaps: dict[str, np.ndarray] = {}
+    wrong, infinite, gaps = (dict[str, np.ndarray]() for _ in range(3))
     for name, kind in kinds.items():
         cells = Cells.of(frame[name], settings)
         columns[name], present = cells.read(kind, schema.date_format)
         gaps[name], wrong[name] = ~present, present & pd.isna(columns[name])
         if kind != "category":
-            endless[name] = np.isinf(columns[name])
+            infinite[name] = np.isinf(columns[name])
         elif known is not None:
-            columns[name] = _meant(columns[name], cells.is_text if schema.by_text else ~present, known[name])
-    first = frame.index.start if isinstance(frame.index, pd.RangeIndex) else 0  # of a part of a file
-
-    def say(chosen: Mapping[str, np.ndarray], bare: bool = False) -> str:
-        return cell_messages.places(frame, chosen, first, bare=bare)
-
-    clauses = list(questions)
-    if wrong := {name: at for name, at in wrong.items() if at.any()}:
-        everything = {name: Cells.of(frame[name], settings) for name in kinds}
-        clauses += cell_messages.of_wrong(everything, wrong, kinds, settings, say, target, trained=known is not None)
-    if endless := {name: at for name, at in endless.items() if at.any()}:
-        clauses.append(f"holds an infinite number in {say(endless)}: correct it, or leave its row out")
-    gaps = {name: at for name, at in gaps.items() if at.any()}
-    if gaps and schema.missing == "refuse":
-        rows = int(np.logical_or.reduce(list(gaps.values())).sum())
-        advice = (
-            "the model was not trained to fill gaps in: give them values, or leave out"
-            if known is not None
-            else "dataset.missing=impute fills features in with the training rows' median, "
-            "dataset.missing=drop leaves out"
-        )
-        concerned = f"the {rows:,} row{'s' * (rows != 1)} concerned"
-        clauses.append(f"has no value (NaN) in {say(gaps, True)}: {advice} {concerned}")
-    if clauses:
+            columns[name] = _known_categories(columns[name], cells.is_text if schema.by_text else ~present, known[name])
+    wrong, infinite, gaps = ({name: at for name, at in each.items() if at.any()} for each in (wrong, infinite, gaps))
+    if questions or wrong or infinite or (gaps and schema.missing == "refuse"):
+        first = frame.index.start if isinstance(frame.index, pd.RangeIndex) else 0  # of a part of a file
+        places = partial(cell_messages.places, frame, first=first)
+        clauses = list(questions)
+        if wrong:
+            everything = {name: Cells.of(frame[name], settings) for name in kinds}
+            clauses += cell_messages.of_wrong(
+                everything, wrong, kinds, settings, places, target, trained=known is not None
+            )
+        if infinite:
+            clauses.append(f"holds an infinite number in {places(infinite)}: correct it, or remove its row")
+        if gaps and schema.missing == "refuse":
+            rows = int(np.logical_or.reduce(list(gaps.values())).sum())
+            advice = (
+                "the model was not trained to fill gaps: provide values, or leave out"
+                if known is not None
+                else "dataset.missing=impute fills in the training rows' median, dataset.missing=drop leaves out"
+            )
+            affected = f"the {rows:,} row{'s' * (rows != 1)} concerned"
+            clauses.append(f"has no value (NaN) in {places(gaps, bare=True)}: {advice} {affected}")
         raise UserError(f"{where} {'; it also '.join(clauses)}")
     return pd.DataFrame(columns, index=frame.index)
 
 
-def _meant(texts: np.ndarray, exact: np.ndarray, known: Sequence[str]) -> np.ndarray:
-    """Categories of new rows: a cell that is no text means the only known category of its value, such as 05 for 5."""
+def _known_categories(texts: np.ndarray, exact: np.ndarray, known: Sequence[str]) -> np.ndarray:
+    """Replace cells other than text by the only known category with their value, such as 05 for 5."""
     by_value: dict[str, list[str]] = {}
     for category in known:
         by_value.setdefault(value_of(category), []).append(category)
-    strange = {text: by_value.get(value_of(text), ()) for text in set(texts[~exact]) - {None, *known}}
-    meant = {text: same[0] for text, same in strange.items() if len(same) == 1}
+    unknown = {text: by_value.get(value_of(text), ()) for text in set(texts[~exact]) - {None, *known}}
+    meant = {text: same[0] for text, same in unknown.items() if len(same) == 1}
     return np.where(exact, texts, np.array([meant.get(text, text) for text in texts], dtype=object))
 
 
 @dataclass(frozen=True)
 class Column:
-    """What the training rows say of one column.
+    """Encoding of one column, fitted on the training rows.
 
-    :param fill: what a gap is filled with
-    :param gaps: how many there were; where there were any, a 0/1 column marks them
-    :param categories: those of the training rows, sorted by value
+    :param fill: the value of a gap
+    :param gaps: number of gaps in the training rows; if there are any, a 0/1 column marks gaps
+    :param categories: of the training rows, sorted by value
     """
 
     name: str
@@ -179,7 +172,7 @@ class Column:
 
     @classmethod
     def fit(cls, values: "pd.Series", kind: str, missing: str) -> "Column":
-        """The column of training rows, typed."""
+        """Fit to typed training rows."""
         name = str(values.name)
         if kind == "category":
             texts = values.fillna(MISSING).unique()
@@ -191,13 +184,13 @@ class Column:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of the columns that it becomes."""
+        """Names of the encoded columns."""
         if self.kind == "category":
             return tuple(f"{self.name}={category}" for category in self.categories)
         return (self.name, f"{self.name}={MISSING}") if self.gaps else (self.name,)
 
     def encode(self, values: "pd.Series") -> np.ndarray:
-        """Typed cells as numbers, [N, len(outputs)]."""
+        """Encode typed cells as numbers [N, len(outputs)]."""
         if self.kind == "category":
             return np.equal.outer(values.fillna(MISSING).to_numpy(object), np.array(self.categories, object))
         if self.fill is None:
@@ -206,14 +199,14 @@ class Column:
         return np.column_stack([filled, values.isna()] if self.gaps else [filled])
 
     def describe(self) -> dict[str, Any]:
-        """Plain data for a record."""
+        """Return plain data for a record."""
         facts: dict[str, Any] = {"outputs": list(self.outputs), "column": self.name, "kind": self.kind}
         if self.kind == "category":
             return facts | {"categories": list(self.categories)}
         return facts | ({"fill": self.fill, "gaps": self.gaps} if self.gaps else {})
 
     def unknown(self, values: "pd.Series") -> Counter[tuple[str, str]]:
-        """How many typed cells hold each category that the training rows did not."""
+        """Count the typed cells with each category that is not in the training rows."""
         if self.kind != "category":
             return Counter()
         texts = values.fillna(MISSING)
@@ -222,39 +215,36 @@ class Column:
 
 @dataclass(frozen=True)
 class ColumnEncoder:
-    """Raw rows to numbers, by what the training rows said."""
+    """Encoder of raw rows as numbers, fitted on the training rows."""
 
     columns: tuple[Column, ...]
     schema: Schema
 
     @classmethod
     def fit(cls, rows: "pd.DataFrame", schema: Schema) -> "ColumnEncoder":
-        """Medians and categories of the training rows.
-
-        :param rows: training rows alone, typed
-        """
+        """Fit medians and categories to typed training rows."""
         return cls(tuple(Column.fit(rows[name], kind, schema.missing) for name, kind in schema.kinds.items()), schema)
 
     @classmethod
     def of_numbers(cls, names: Sequence[str]) -> "ColumnEncoder":
-        """Columns that are numbers already."""
+        """Return the encoder of columns that are already numbers."""
         texts = [str(name) for name in names]
         return cls(tuple(Column(name, "number") for name in texts), Schema(dict.fromkeys(texts, "number")))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The raw columns that it takes."""
+        """Names of the raw columns."""
         return tuple(column.name for column in self.columns)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """D names, in the order of ``transform``."""
+        """Names of the D encoded columns."""
         return tuple(output for column in self.columns for output in column.outputs)
 
     @property
     def takes_arrays(self) -> bool:
-        """Whether each raw column holds numbers, so that rows need no names."""
-        return set(self.schema.kinds.values()) <= ARRAYS
+        """Whether all raw columns are numbers, so that rows need no names."""
+        return set(self.schema.kinds.values()) <= {"number", "flag"}
 
     def transform(
         self,
@@ -263,10 +253,10 @@ class ColumnEncoder:
         settings: TableSettings = TableSettings.DEFAULT,
         unknown: Counter[tuple[str, str]] | None = None,
     ) -> np.ndarray:
-        """Raw rows as numbers, [N, D] float64; columns are found by their names, and others ignored.
+        """Encode raw rows as numbers [N, D] float64; columns are found by name, and others ignored.
 
-        :param settings: how cells are read
-        :param unknown: takes the number of rows of each category that the training rows did not have
+        :param settings: how to read cells
+        :param unknown: receives the number of rows with each category that is not in the training rows
         :raises UserError: for a missing column, a cell that is not of its column's kind, or a gap that nothing fills
         """
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
@@ -278,16 +268,15 @@ class ColumnEncoder:
         return self.encode(rows)
 
     def encode(self, rows: "pd.DataFrame") -> np.ndarray:
-        """Typed rows as numbers, [N, D] float64."""
-        X = np.empty((len(rows), len(self.feature_names)))
-        first = 0
+        """Encode typed rows as numbers [N, D] float64."""
+        X, first = np.empty((len(rows), len(self.feature_names))), 0
         for column in self.columns:
             X[:, first : first + len(column.outputs)] = column.encode(rows[column.name])
             first += len(column.outputs)
         return X
 
     def describe(self) -> list[dict[str, Any]]:
-        """What each column became, as plain data: what a record keeps and ``in_words`` prints."""
+        """Describe the encoding of each column as plain data, for records and ``describe_columns``."""
         return [column.describe() for column in self.columns]
 
     def to_json(self) -> dict[str, Any]:
@@ -297,10 +286,10 @@ class ColumnEncoder:
 
 @dataclass(frozen=True, eq=False)
 class UserColumns:
-    """The features of a user's table, until the training rows are known.
+    """Features of a user's table, not yet encoded.
 
-    :param rows: typed, one line for each row of the table
-    :param plain: whether all cells are numbers, so that the table's ``X`` holds them as they are
+    :param rows: typed, one for each row of the table
+    :param plain: whether all cells are numbers, so that the table's ``X`` holds them
     """
 
     rows: "pd.DataFrame"
@@ -308,36 +297,36 @@ class UserColumns:
     plain: bool = False
 
     def digits(self) -> np.ndarray:
-        """The cells as numbers that tell them apart, [N, K]: for digests and the order of rows, never a method."""
-        return np.column_stack([_told_apart(self.rows[name]) for name in self.rows])
+        """Return numbers that distinguish the cells, [N, K]: for digests and the order of rows only."""
+        return np.column_stack([_distinguished(self.rows[name]) for name in self.rows])
 
 
-def _told_apart(column: "pd.Series") -> np.ndarray:
-    """Categories as the first 48 bits of a sha256: by their value, as ever, where that tells them apart."""
+def _distinguished(column: "pd.Series") -> np.ndarray:
+    """Return categories as the first 48 bits of a sha256: of their values if these differ, else of their texts."""
     if column.dtype == np.float64:
         return column.to_numpy()
     texts = column.dropna().unique().tolist()
     values = [value_of(text) for text in texts]
-    told = values if len(set(values)) == len(texts) else texts
-    numbers = [float(int.from_bytes(hashlib.sha256(each.encode()).digest()[:6], "big")) for each in told]
+    different = values if len(set(values)) == len(texts) else texts
+    numbers = [float(int.from_bytes(hashlib.sha256(each.encode()).digest()[:6], "big")) for each in different]
     return column.map(dict(zip(texts, numbers, strict=True))).to_numpy(np.float64, na_value=np.nan)
 
 
-def said_of_unknown(found: Counter[tuple[str, str]], where: str) -> list[str]:
-    """A sentence for each column with categories that training did not have, by what ``transform`` counted."""
+def describe_unknown_categories(counts: Counter[tuple[str, str]], where: str) -> list[str]:
+    """Return a sentence for each column with categories that ``transform`` did not know."""
     sentences = []
-    for name in dict.fromkeys(name for name, _ in found):
-        rows = {text: count for (column, text), count in found.items() if column == name}
-        number = sum(rows.values())
+    for name in dict.fromkeys(name for name, _ in counts):
+        rows = {text: count for (column, text), count in counts.items() if column == name}
+        number, categories = sum(rows.values()), cell_messages.shown(list(rows))
         sentences.append(
-            f"{where} has categories in {name!r} that training did not have ({cell_messages.shown(list(rows))}), in "
-            f"{number:,} row{'s' * (number != 1)}, which count as none of the known ones"
+            f"{where} has categories in {name!r} that are not in the training rows ({categories}), in {number:,} "
+            f"row{'s' * (number != 1)}, which count as none of the known ones"
         )
     return sentences
 
 
 def check_names(wanted: Sequence[str], there: Sequence[str], where: str) -> None:
-    """Refuse a table that lacks columns, or has one twice, and say which may be meant."""
+    """Refuse a table that lacks columns, or has one twice, and suggest similar names."""
     if twice := [name for name in wanted if there.count(name) > 1]:
         raise UserError(f"{where} has {there.count(twice[0])} columns named {twice[0]!r}: give each its own name")
     if absent := [name for name in wanted if name not in there]:
@@ -349,24 +338,22 @@ def check_names(wanted: Sequence[str], there: Sequence[str], where: str) -> None
         )
 
 
-def in_words(described: Sequence[Mapping[str, Any]], most: int = 20) -> list[str]:
-    """What the columns became, in lines: the numbers in one, and one for each other column."""
-    plain = [each["column"] for each in described if each["kind"] == "number" and "fill" not in each]
-    others = [each for each in described if each["column"] not in plain]
+def describe_columns(columns: Sequence[Mapping[str, Any]], most: int = 20) -> list[str]:
+    """Return lines on the encoding of columns: one for all plain numbers, and one for each other column."""
+    plain = [each["column"] for each in columns if each["kind"] == "number" and "fill" not in each]
+    others = [each for each in columns if each["column"] not in plain]
     more = f" and {len(plain) - most} more" * (len(plain) > most)
     lines = [f"  {', '.join(plain[:most])}{more}: numbers"] if plain else []
-    lines += [f"  {each['column']}: {_words(each)}" for each in others[:most]]
+    kinds = {"number": "numbers", "flag": "1 for true, 0 for false", "date": "days since 1970-01-01"}
+    for each in others[:most]:
+        if each["kind"] == "category":
+            categories, count = ", ".join(each["categories"][:5]), len(each["categories"])
+            text = f"{count} column{'s' * (count != 1)} of 0 and 1, one for each category ({categories}"
+            text += f"{', ...' * (count > 5)}); all 0 for an unknown one"
+        else:
+            text = kinds[each["kind"]]
+            if "fill" in each:
+                text += f", {each['gaps']:,} gap{'s' * (each['gaps'] != 1)} filled with the training rows' median, "
+                text += f"{each['fill']:.6g}, and marked in a column"
+        lines.append(f"  {each['column']}: {text}")
     return lines + ([f"  and {len(others) - most} more columns"] if len(others) > most else [])
-
-
-def _words(described: Mapping[str, Any]) -> str:
-    if described["kind"] == "category":
-        categories = described["categories"]
-        shown = ", ".join(categories[:5]) + (", ..." if len(categories) > 5 else "")
-        columns = f"{len(categories)} column{'s' * (len(categories) != 1)} of 0 and 1"
-        return f"{columns}, one for each category ({shown}); all 0 for an unknown one"
-    what = {"number": "numbers", "flag": "1 for true, 0 for false", "date": "days since 1970-01-01"}[described["kind"]]
-    if "fill" not in described:
-        return what
-    gaps = f"{described['gaps']:,} gap{'s' * (described['gaps'] != 1)}"
-    return f"{what}, {gaps} filled with the training rows' median, {described['fill']:.6g}, and marked in a column"

@@ -1,4 +1,4 @@
-"""A table in its original units, and the digests by which copies of one table in different formats are recognised."""
+"""A table in its original units, and digests that identify copies of one table in different formats."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from dgpbench.data.encoding import ColumnEncoder, UserColumns
 class SourceFile:
     """One file that a table was read from.
 
-    :param origin: the URL or the package that the file came from, or the name of the user's own
-    :param path: where the file lies
-    :param sha256: of the file as it lies there
-    :param pinned_sha256: the one that was published for this origin, if any; another hash is recorded, not refused
+    :param origin: URL or package of the file, or the name of a user's file
+    :param path: location of the file
+    :param sha256: of the file at that location
+    :param pinned_sha256: the one published for this origin, if any; another hash is recorded, not refused
     """
 
     origin: str
@@ -33,10 +33,9 @@ class Table:
     :param X: [N, D] float64, original units
     :param y: [N] float64, original units
     :param verified: "digest", "member sha256", "unverified", "synthetic" or "own"
-    :param raw: typed columns, where there is more to do than to take them; unless they are numbers without
-        a gap, X is NaN throughout
-    :param num_left_out: rows of the file that are not in the table, having no value where one was needed
-    :param fixed_train_rows: where the table brings its own test set: how many of its rows, the first, train
+    :param raw: typed columns that have to be encoded; X is then NaN throughout, unless they are numbers without gaps
+    :param num_left_out: rows of the file left out because of a missing value
+    :param fixed_train_rows: number of training rows, the first, of a table with its own test rows
     """
 
     name: str
@@ -55,7 +54,7 @@ class Table:
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.float64))
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1] or self.X.shape[1] != len(self.feature_names):
             sizes = f"X {self.X.shape}, y {self.y.shape} and {len(self.feature_names)} names"
-            raise ValueError(f"{self.name}: {sizes} do not belong together")
+            raise ValueError(f"{self.name}: {sizes} do not fit together")
 
     @property
     def num_rows(self) -> int:
@@ -63,10 +62,7 @@ class Table:
         return len(self.y)
 
     def encoded(self, train: np.ndarray) -> tuple[np.ndarray, ColumnEncoder]:
-        """All rows as numbers, [N, D], and the encoder that made them of raw columns: it has seen these rows alone.
-
-        :param train: row numbers
-        """
+        """Encode all rows as numbers [N, D] with an encoder fitted on the rows ``train`` only; return both."""
         if self.raw is None:
             return self.X, ColumnEncoder.of_numbers(self.feature_names)
         encoder = ColumnEncoder.fit(self.raw.rows.iloc[train], self.raw.schema)
@@ -79,19 +75,16 @@ class Table:
 
     @cached_property
     def digest_xy(self) -> str:
-        """Digest of the rows of [X | y] whatever their order: the identity of the table's content."""
+        """Digest of the rows of [X | y] in any order: the identity of the table's content."""
         return digest_ordered(self._xy[self.order])
 
     @cached_property
     def digest_xy_ordered(self) -> str:
-        """Digest of the rows as they stand: what published row numbers refer to."""
+        """Digest of the rows in their order, which published row numbers refer to."""
         return digest_ordered(self._xy)
 
     def num_repeated(self, rows: np.ndarray, among: np.ndarray) -> int:
-        """Number of rows that equal one of the others in every feature and the target.
-
-        :param rows: row numbers, as ``among``
-        """
+        """Count the ``rows`` that equal a row ``among`` others in every feature and the target."""
         import pandas as pd
 
         hashes = pd.util.hash_pandas_object(pd.DataFrame(self._xy), index=False).to_numpy()
@@ -99,27 +92,21 @@ class Table:
 
     @property
     def _xy(self) -> np.ndarray:
-        # Raw cells as their kinds have them: a setting that reads a column otherwise makes another table.
+        # Raw cells by their kind: a setting that changes how a column is read changes the table's identity.
         cells = self.X if self.raw is None or self.raw.plain else self.raw.digits()
         return canonical(np.column_stack([cells, self.y]))
 
 
 def canonical(A: np.ndarray) -> np.ndarray:
-    """A as contiguous little-endian float64; adding zero turns -0.0 into 0.0, which print and compare alike."""
+    """Return A as contiguous little-endian float64; adding zero turns -0.0 into 0.0, which compare equal."""
     return np.ascontiguousarray(np.asarray(A, dtype="<f8") + 0.0)
 
 
 def sorted_order(A: np.ndarray) -> np.ndarray:
-    """[N] row numbers that sort the rows of A ascending; lexsort takes its most significant key last."""
+    """Return [N] row numbers that sort the rows of A ascending; lexsort takes its most significant key last."""
     return np.lexsort(A.T[::-1])
 
 
 def digest_ordered(A: np.ndarray) -> str:
-    """sha256 of the bytes of A, row by row."""
+    """Return the sha256 of the bytes of A, row by row."""
     return hashlib.sha256(canonical(A).data).hexdigest()
-
-
-def digest(A: np.ndarray) -> str:
-    """sha256 of the bytes of A with its rows sorted, so that copies in another row order have the same digest."""
-    A = canonical(A)
-    return digest_ordered(A[sorted_order(A)])

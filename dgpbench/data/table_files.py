@@ -1,4 +1,4 @@
-"""A table's file as a frame of raw cells: text, parquet or a workbook by its ending."""
+"""Read a table's file as a frame of raw cells: text, parquet or a workbook by its ending."""
 
 import base64
 import lzma
@@ -12,17 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dgpbench.data.cell_messages import cut, either, shown
-from dgpbench.data.cells import NUMBER, frame_of
-from dgpbench.data.table_settings import TableSettings
-from dgpbench.data.text_files import (
-    OPENERS,
-    UNNAMED,
-    frame_of_texts,
-    header_of,
-    of_lengths,
-    text_tables,
-    whole_text,
-)
+from dgpbench.data.cells import NUMBER, TableSettings, frame_of
+from dgpbench.data.text_files import OPENERS, UNNAMED, frame_of_texts, header_of, text_tables, whole_text, wrong_length
 from dgpbench.errors import UserError
 from dgpbench.system.memory import available
 
@@ -31,9 +22,9 @@ if TYPE_CHECKING:
 
 WORKBOOKS = (".xlsx", ".xlsm", ".xls")
 PARQUET = (".parquet", ".pq")
-INDEX = "__index_level_"  # of columns that parquet keeps for an index without a name
-SPARSE = 10_000_000  # cells of a sheet that may be empty for each that is not
-# The first bytes of files, what they are, and the endings by which they are read.
+INDEX = "__index_level_"  # in names of parquet columns for an unnamed index
+SPARSE = 10_000_000  # empty cells that a sheet may have at least
+# First bytes of files, what they are, and the endings by which they are read.
 CONTENTS: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"PK\x03\x04": ("a zip archive or workbook: unpack it, or name it .xlsx", (".xlsx", ".xlsm")),
     b"\xd0\xcf\x11\xe0": ("an old workbook: name it .xls", (".xls",)),
@@ -58,34 +49,32 @@ CONTENTS: dict[bytes, tuple[str, tuple[str, ...]]] = {
 def read_frame(
     path: Path, settings: TableSettings, key: str = "dataset.path=", taken: Sequence[str] | None = None
 ) -> "tuple[pd.DataFrame, list[str]]":
-    """The columns of a file by their names, and what has to be asked about them, as clauses about the file.
+    """Return the columns of a file by name, and clauses about columns for which a decision is needed.
 
-    A name that is repeated gets ``.1``, ``.2``, ... behind it.
+    Repeated names get the suffixes ``.1``, ``.2``, ...
 
     :param key: how the user named the file
-    :param taken: the columns that are used, so that nothing is asked about others; None where all are
-    :raises UserError: for a file that cannot be read
+    :param taken: the columns in use, so that no decision is needed about others; None for all
+    :raises UserError: for an unreadable file
     """
-    with _refusing_unreadable(path, key):
-        _check_file(path)
+    with _readable(path, key):
+        index: list[str] = []
         if path.suffix.lower() in PARQUET:
-            frame, names, stored = _parquet(path)
+            frame, names, index = _parquet(path)
         elif path.suffix.lower() in WORKBOOKS:
-            frame, names, stored = *_workbook(path, settings), []
+            frame, names = _workbook(path, settings)
         else:
-            frame, names, stored = *whole_text(path, settings), []
+            frame, names = whole_text(path, settings)
     unique, questions = _named(path, names, settings, taken)
-    settled = {*map(str, settings.drop), *map(str, settings.keep or ())}
-    if taken is None and (index := [name for name in stored if name not in settled]):
-        words = f"has an index stored beside its columns, read as {shown(index)}: {either(index, settings)}"
-        questions.append(words)
+    if taken is None and (stored := [name for name in index if name not in settings.settled]):
+        questions.append(f"has an index beside its columns, read as {shown(stored)}: {either(stored, settings)}")
     return frame.set_axis(unique, axis=1), questions
 
 
 def parts(path: Path, settings: TableSettings, taken: Sequence[str], rows_at_once: int) -> "Iterator[pd.DataFrame]":
-    """The rows of a file in successive frames, their index counting from 0 at the first; text is never held whole.
+    """Yield the rows of a file in successive frames, indexed from 0; a text is never in memory as a whole.
 
-    :param taken: the columns that are used, so that nothing is asked about others
+    :param taken: the columns in use, so that no decision is needed about others
     :raises UserError: as ``read_frame``
     """
     import pyarrow as pa
@@ -94,77 +83,86 @@ def parts(path: Path, settings: TableSettings, taken: Sequence[str], rows_at_onc
         frame, _ = read_frame(path, settings, "", taken)
         yield from (frame.iloc[start : start + rows_at_once] for start in range(0, len(frame), rows_at_once))
         return
-    with _refusing_unreadable(path, ""):
-        _check_file(path)
-        with text_tables(path, settings) as (names, tables):
-            unique, _ = _named(path, names, settings, taken)
-            held, start = next(tables), 0
-            for more in chain(tables, [None]):
-                while len(held) >= rows_at_once or (more is None and len(held)):
-                    frame = frame_of_texts(held.slice(0, rows_at_once), start)
-                    yield frame.set_axis(unique, axis=1)
-                    held, start = held.slice(rows_at_once), start + len(frame)
-                held = held if more is None else pa.concat_tables([held, more])
+    with _readable(path, ""), text_tables(path, settings) as (names, tables):
+        unique, _ = _named(path, names, settings, taken)
+        held, start = next(tables), 0
+        for more in chain(tables, [None]):
+            while len(held) >= rows_at_once or (more is None and len(held)):
+                frame = frame_of_texts(held.slice(0, rows_at_once), start)
+                yield frame.set_axis(unique, axis=1)
+                held, start = held.slice(rows_at_once), start + len(frame)
+            held = held if more is None else pa.concat_tables([held, more])
 
 
 def stem(path: Path) -> str:
-    """The file's name without its endings, fit for the name of a folder."""
+    """Return the file's name without its endings, as a valid name of a folder."""
     name = path.with_suffix("") if path.suffix.lower() in OPENERS else path
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name.stem).strip("._-")[:60] or "table"
 
 
-# The names of columns -----------------------------------------------------------------------------------------------
+# Names of columns -----------------------------------------------------------------------------------------------
 
 
 def _named(
     path: Path, names: Sequence[str], settings: TableSettings, taken: Sequence[str] | None = None
 ) -> tuple[list[str], list[str]]:
-    """Names of which each is there once, and clauses with what has to be asked about them.
+    """Return unique names of columns, and clauses about those for which a decision is needed.
 
-    :raises UserError: where rows would not be what they are taken for
+    :raises UserError: if the first row is not a header
     """
     if settings.header is None and len(names) and all(re.fullmatch(NUMBER, name) for name in names):
         row = ", ".join(cut(name) for name in names[:3]) + (", ..." if len(names) > 3 else "")
         raise UserError(
-            f"the first row of {path} holds numbers alone ({row}), so it seems to have no header: dataset.header=false "
-            "counts it as data and calls the columns 1, 2, ..., dataset.header=true takes it for their names"
+            f"the first row of {path} holds only numbers ({row}), so it seems to be data: dataset.header=false "
+            "reads it as data and names the columns 1, 2, ..., dataset.header=true reads it as their names"
         )
-    unique = _unique(names)
+    renamed: dict[str, None] = {}
+    for name in names:
+        others = (f"{name}.{number}" for number in count(1))
+        renamed[name if name not in renamed else next(each for each in others if each not in {*renamed, *names})] = None
+    unique = list(renamed)
     if taken is not None:
         repeated = {name for name, each in zip(names, unique, strict=True) if each != name and each not in taken}
         if twice := [name for name in taken if name in repeated]:
             raise UserError(f"{path} has {names.count(twice[0])} columns named {twice[0]!r}: give each its own name")
         return unique, []
-    settled = {*map(str, settings.drop), *map(str, settings.keep or ())}
-    open_ = [(name, each) for name, each in zip(names, unique, strict=True) if each not in settled]
-    questions = []
-    unnamed = [each for _, each in open_ if each.startswith(UNNAMED)]
+    settled, questions = settings.settled, []
+    undecided = [(name, each) for name, each in zip(names, unique, strict=True) if each not in settled]
+    unnamed = [each for _, each in undecided if each.startswith(UNNAMED)]
     if len(unnamed) == len(names) - 1 > 1:
         title = next(cut(name) for name in names if not name.startswith(UNNAMED))
         raise UserError(f"{path} names one column of {len(names)}, {title!r}: delete titles above the header")
     if unnamed:
         questions.append(f"has columns without a name, read as {shown(unnamed)}: {either(unnamed, settings)}")
-    if twice := [each for name, each in open_ if each != name]:
-        first = next(name for name, each in open_ if each == twice[0])
+    if twice := [each for name, each in undecided if each != name]:
+        first = next(name for name, each in undecided if each == twice[0])
         questions.append(
             f"has more than one column {cut(first)!r}; the later are read as {shown(twice)}: {either(twice, settings)}"
         )
     return unique, questions
 
 
-def _unique(names: Sequence[str]) -> list[str]:
-    """Names with .1, .2, ... behind those that are repeated."""
-    taken: dict[str, None] = {}
-    for name in names:
-        others = (f"{name}.{number}" for number in count(1))
-        taken[name if name not in taken else next(other for other in others if other not in {*taken, *names})] = None
-    return list(taken)
-
-
 @contextmanager
-def _refusing_unreadable(path: Path, key: str) -> Iterator[None]:
-    """Say which file cannot be read, or which package would read it."""
+def _readable(path: Path, key: str) -> Iterator[None]:
+    """Refuse folders, files that do not fit in memory or do not match their ending; name unreadable files."""
     try:
+        if path.is_dir():
+            raise UserError(f"{path} is a folder: name one file")
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path} is not a regular file")
+        _check_size(path, path.stat().st_size)
+        suffix = path.suffix.lower()
+        heads = {}
+        with open(path, "rb") as file:
+            heads[suffix] = file.read(64)
+        if suffix in OPENERS and heads[suffix]:
+            with suppress(EOFError, lzma.LZMAError, zlib.error, OSError), OPENERS[suffix](path, "rb") as file:
+                heads[""] = file.read(64)
+        for ending, head in heads.items():
+            for magic, (what, endings) in CONTENTS.items():
+                is_it = head.startswith(magic) and (magic[:1] in b"<%S" or any(byte < 9 or byte > 126 for byte in head))
+                if is_it and ending not in endings:
+                    raise UserError(f"{path} {'holds' if ending != suffix else 'is'} {what}")
         yield
     except OSError as error:
         raise UserError(f"{key}{path} cannot be read: {error.strerror or cut(error, 100)}") from error
@@ -172,32 +170,11 @@ def _refusing_unreadable(path: Path, key: str) -> Iterator[None]:
         raise UserError(f"{path} needs the package {error.name}: pip install {error.name}") from error
 
 
-def _check_file(path: Path) -> None:
-    """Refuse folders, files that could not be held in memory, and files that are not what their ending says."""
-    if path.is_dir():
-        raise UserError(f"{path} is a folder: name one file")
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path} is no regular file")
-    _check_size(path, path.stat().st_size)
-    suffix = path.suffix.lower()
-    heads = {}
-    with open(path, "rb") as file:
-        heads[suffix] = file.read(64)
-    if suffix in OPENERS and heads[suffix]:
-        with suppress(EOFError, lzma.LZMAError, zlib.error, OSError), OPENERS[suffix](path, "rb") as file:
-            heads[""] = file.read(64)
-    for ending, head in heads.items():
-        for magic, (what, endings) in CONTENTS.items():
-            is_it = head.startswith(magic) and (magic[:1] in b"<%S" or any(byte < 9 or byte > 126 for byte in head))
-            if is_it and ending not in endings:
-                raise UserError(f"{path} {'holds' if ending != suffix else 'is'} {what}")
-
-
 def _check_size(path: Path, size: int) -> None:
-    """Refuse what could not be held in memory: a number takes about as much there as in text."""
+    """Refuse a file too large for memory, where a number needs about as much as in text."""
     if size > (free := available()):
         raise UserError(
-            f"{path} is {size / 2**30:,.1f} GiB large, with {free / 2**30:,.1f} GiB of memory free: take fewer rows"
+            f"{path} is {size / 2**30:,.1f} GiB large, with {free / 2**30:,.1f} GiB of memory free: use fewer rows"
         )
 
 
@@ -205,7 +182,7 @@ def _check_size(path: Path, size: int) -> None:
 
 
 def _parquet(path: Path) -> "tuple[pd.DataFrame, list[str], list[str]]":
-    """A parquet file's columns, their names, and those of its index; a plain range is none."""
+    """Return a parquet file's columns, their names, and the names of its index, unless it is a plain range."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -220,10 +197,10 @@ def _parquet(path: Path) -> "tuple[pd.DataFrame, list[str], list[str]]":
         frame = frame_of(table)
         stored = base64.b64decode((facts.metadata or {}).get(b"ARROW:schema", b""))
         for field in pa.ipc.read_schema(pa.py_buffer(stored)) if stored else ():
-            if pa.types.is_dictionary(field.type) and field.name in frame.columns:  # read as what its entries are
+            if pa.types.is_dictionary(field.type) and field.name in frame.columns:
                 frame[field.name] = frame[field.name].astype("category")
     except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
-        raise UserError(f"{path} is no parquet file: {cut(error, 100)}") from error
+        raise UserError(f"{path} is not a parquet file: {cut(error, 100)}") from error
     if len(index) == 1 and frame[index[0]].tolist() == list(range(len(frame))):
         frame, index = frame.drop(columns=index), []
     frame = frame[[*index, *(name for name in frame.columns if name not in index)]]
@@ -246,7 +223,7 @@ def _workbook(path: Path, settings: TableSettings) -> "tuple[pd.DataFrame, list[
     except (OSError, ImportError, MemoryError, UserError):
         raise
     except Exception as error:  # the packages for the two formats have exceptions of their own
-        raise UserError(f"{path} is no workbook: {cut(error, 100)}") from error
+        raise UserError(f"{path} is not a workbook: {cut(error, 100)}") from error
     above = 0
     while settings.header is not False and above < len(rows) and not rows[above]:
         above += 1
@@ -256,14 +233,15 @@ def _workbook(path: Path, settings: TableSettings) -> "tuple[pd.DataFrame, list[
     rows = rows[above + (settings.header is not False) :]
     for number, row in enumerate(rows, above + 1 + (settings.header is not False)):
         if len(row) > len(header):
-            raise UserError(f"sheet {cut(sheet)!r} of {path} is no table: {of_lengths(f'row {number:,}', row, header)}")
+            problem = wrong_length(f"row {number:,}", row, header)
+            raise UserError(f"sheet {cut(sheet)!r} of {path} is not a table: {problem}")
         row += [None] * (len(header) - len(row))
     frame = pd.DataFrame(rows, columns=range(len(header)), dtype=object)
     return frame, header_of(header, settings)
 
 
 def _sheet_rows(path: Path, settings: TableSettings) -> tuple[str, list[list[Any]]]:
-    """A sheet's name and its rows, each to its last cell with a value."""
+    """Return a sheet's name and its rows, each up to its last cell with a value."""
     import openpyxl
 
     with zipfile.ZipFile(path) as packed:
@@ -272,7 +250,7 @@ def _sheet_rows(path: Path, settings: TableSettings) -> tuple[str, list[list[Any
     with closing(book):
         sheet = _sheet(path, [each.title for each in book.worksheets], settings.sheet)
         cells = book[sheet]
-        cells.reset_dimensions()  # which may be wrong, or name the last cell of all
+        cells.reset_dimensions()  # they may be wrong, or name the last possible cell
         rows, filled, width = [], 0, 0
         for row in cells.iter_rows(values_only=True):
             last = max((at for at, value in enumerate(row, 1) if value not in (None, "")), default=0)
@@ -281,18 +259,18 @@ def _sheet_rows(path: Path, settings: TableSettings) -> tuple[str, list[list[Any
             if len(rows) * width > SPARSE + 100 * filled:
                 raise UserError(
                     f"sheet {cut(sheet)!r} of {path} reaches to row {len(rows):,} and column {width:,}, most of its "
-                    "cells being empty: delete what lies outside the table"
+                    "cells being empty: delete cells outside the table"
                 )
     while rows and not rows[-1]:
         rows.pop()
     return sheet, rows
 
 
-def _sheet(path: Path, sheets: Sequence[Any], given: str | None) -> str:
-    if given is None and len(sheets) == 1:
+def _sheet(path: Path, sheets: Sequence[Any], name: str | None) -> str:
+    if name is None and len(sheets) == 1:
         return str(sheets[0])
-    if given in sheets:
-        return str(given)
-    said = "" if given is None else f" and none is called {given!r}"
-    names = ", ".join(cut(name) for name in sheets[:20])
-    raise UserError(f"{path} holds the sheets {names}{said}: choose one with dataset.sheet=NAME")
+    if name in sheets:
+        return str(name)
+    other = "" if name is None else f", not {name!r}"
+    names = ", ".join(cut(each) for each in sheets[:20])
+    raise UserError(f"{path} holds the sheets {names}{other}: choose one with dataset.sheet=NAME")

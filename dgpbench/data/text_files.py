@@ -1,4 +1,4 @@
-"""The rows of a text file as raw cells: packed or not, with any separator, without interpreting a cell."""
+"""Rows of a text file as raw cells: compressed or not, with any separator, without interpreting a cell."""
 
 import bz2
 import csv
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dgpbench.data.cell_messages import cut
-from dgpbench.data.table_settings import SEPARATORS, TableSettings
+from dgpbench.data.cells import SEPARATORS, TableSettings
 from dgpbench.errors import UserError
 from dgpbench.system.memory import available
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-UNNAMED = "Unnamed: "  # the name of a column that has none, as pandas has it
-BLOCK, LONGEST = 2**23, 2**24  # characters read at once, and those of the longest line
+UNNAMED = "Unnamed: "  # of a column without a name, as in pandas
+BLOCK, LONGEST = 2**23, 2**24  # characters read at once, and of the longest line
 BLANKS = SEPARATORS["blanks"]
 
 
 def separator_of(header: str) -> str:
-    """The commonest of comma, semicolon, tab and bar in a header row, outside quotes; else runs of blanks."""
+    """Return the most frequent of comma, semicolon, tab and bar in a header row, outside quotes; else blanks."""
     bare = re.sub(r'"[^"]*"', "x", header).strip()
     best = max(",;\t|", key=bare.count)
     if bare.count(best):
@@ -37,7 +37,7 @@ def separator_of(header: str) -> str:
 
 
 def header_of(first: Sequence[Any], settings: TableSettings) -> list[str]:
-    """The columns' names in the first row of a file, or their numbers where it is no header."""
+    """Return the columns' names in the first row of a file, or their numbers if it is not a header."""
     if settings.header is False:
         return [str(number) for number in range(1, len(first) + 1)]
     names = ["" if name is None else str(name).strip() for name in first]
@@ -45,9 +45,9 @@ def header_of(first: Sequence[Any], settings: TableSettings) -> list[str]:
 
 
 def whole_text(path: Path, settings: TableSettings) -> "tuple[pd.DataFrame, list[str]]":
-    """All rows, and the columns' names.
+    """Return all rows and the columns' names.
 
-    :raises UserError: for a file that cannot be read, or does not fit in memory
+    :raises UserError: for a file that is unreadable or too large for memory
     """
     import pyarrow as pa
 
@@ -56,12 +56,12 @@ def whole_text(path: Path, settings: TableSettings) -> "tuple[pd.DataFrame, list
         for table in tables:
             held.append(table)
             if (free := free - table.nbytes) < 0:
-                raise UserError(f"{path} unpacks to more than the memory that is free: take fewer rows")
+                raise UserError(f"{path} unpacks to more than the free memory: use fewer rows")
     return frame_of_texts(pa.concat_tables(held), 0), names
 
 
 def frame_of_texts(table: Any, start: int) -> "pd.DataFrame":
-    """Columns of texts, with the numbers of their rows as index."""
+    """Return columns of texts with the row numbers as index."""
     import pandas as pd
 
     return table.to_pandas(types_mapper=pd.ArrowDtype).set_axis(pd.RangeIndex(start, start + len(table)), axis=0)
@@ -69,8 +69,8 @@ def frame_of_texts(table: Any, start: int) -> "pd.DataFrame":
 
 @contextmanager
 def text_tables(path: Path, settings: TableSettings) -> "Iterator[tuple[list[str], Iterator[Any]]]":
-    """The names of a text's columns, and its rows as successive tables of texts, the first perhaps without rows."""
-    with _refusing_damaged(path, settings), _opened(path, settings.encoding) as file:
+    """Yield the names of a text's columns, and its rows as successive tables of texts; the first may be empty."""
+    with _opened(path, settings) as file:
         number, first = 1, file.readline(LONGEST)
         if marked := re.fullmatch(r'"?sep=(.)"?\s*', first):  # as Excel writes it
             number, first = number + 1, file.readline(LONGEST)
@@ -78,32 +78,32 @@ def text_tables(path: Path, settings: TableSettings) -> "Iterator[tuple[list[str
             number, first = number + 1, file.readline(LONGEST)
         _check_lines(path, first, number)
         if not first.strip():
-            raise UserError(f"{path} is no table with a header row: it is empty")
-        given = SEPARATORS.get(settings.separator or "", settings.separator)
-        separator = given or (marked[1] if marked else separator_of(first))
+            raise UserError(f"{path} is not a table with a header row: it is empty")
+        separator = SEPARATORS.get(settings.separator or "", settings.separator)
+        separator = separator or (marked[1] if marked else separator_of(first))
         if len(separator) > 1 and separator != BLANKS:
             known = ", ".join(SEPARATORS)
             raise UserError(f"dataset.separator={cut(separator)} cannot be used; it takes a character, or {known}")
         rows = _Rows(path, file, separator, number - 1)
-        (header,) = rows.of(first, 1)
-        names = header_of(header, settings)
-        rows.header = header
-        yield names, chain([rows.table([header][: settings.header is False])], rows.tables())
+        (rows.header,) = rows.parse(first)
+        names = header_of(rows.header, settings)
+        yield names, chain([rows.table([rows.header][: settings.header is False])], rows.tables())
 
 
 class _Rows:
-    """The rows of a text below its header.
+    """Rows of a text below its header.
 
-    :param line: how many lines have been read
+    :param line: number of lines read
     """
 
     def __init__(self, path: Path, file: IO[str], separator: str, line: int) -> None:
         self.path, self.file, self.separator, self.line = path, file, separator, line
+        self.mark = " " if separator == BLANKS else separator
         self.header: Sequence[str] = ()
-        self.blank = 0  # blank lines behind the last row: rows, unless they end the file
+        self.blank = 0  # blank lines after the last row: rows, unless they end the file
 
     def tables(self) -> Iterator[Any]:
-        """Successive tables of texts."""
+        """Yield successive tables of texts."""
         import pyarrow as pa
 
         while block := self.file.read(BLOCK):
@@ -115,12 +115,12 @@ class _Rows:
                 try:
                     yield self._quickly(block)
                     continue
-                except pa.ArrowInvalid:  # rows of another length
+                except pa.ArrowInvalid:  # rows of different lengths
                     pass
-            yield self.table(self._filled(self.of(block)))
+            yield self.table(self._with_blank_rows(self.parse(block)))
 
     def _quickly(self, block: str) -> Any:
-        """The table of lines without quotes that are rows of the header's length."""
+        """Return the table of lines without quotes, if all have the header's length."""
         import pyarrow as pa
         from pyarrow import csv as quick
 
@@ -135,14 +135,14 @@ class _Rows:
         return table
 
     def table(self, rows: Sequence[Sequence[str]]) -> Any:
-        """Rows as a table."""
+        """Return rows as a table."""
         import pyarrow as pa
 
         columns = list(zip(*rows, strict=True)) or [()] * len(self.header)
         return pa.table({str(at): pa.array(cells, pa.large_string()) for at, cells in enumerate(columns)})
 
-    def of(self, block: str, most: int | None = None) -> list[list[str]]:
-        """The rows that begin in some lines; a quoted cell may end behind them.
+    def parse(self, block: str) -> list[list[str]]:
+        """Return the rows that begin in some lines, or the header; a quoted cell may end behind them.
 
         :raises UserError: where quotes do not enclose cells
         """
@@ -150,61 +150,56 @@ class _Rows:
         source: Iterator[str] = chain(lines, iter(lambda: self.file.readline(LONGEST), ""))
         if self.separator == BLANKS:
             source = (" ".join(line.split(None)) if '"' not in line else line.strip() for line in source)
-        mark = " " if self.separator == BLANKS else self.separator
-        reader = csv.reader(source, strict=True, delimiter=mark, skipinitialspace=True)
+        reader = csv.reader(source, strict=True, delimiter=self.mark, skipinitialspace=True)
         rows: list[list[str]] = []
-        before = 0
+        before, width = 0, len(self.header)
         try:
             while before < len(lines) and (row := next(reader, None)) is not None:
-                if reader.line_num > before + 1 and self.header:
-                    self._check_lines_of(row, before)
+                if reader.line_num > before + 1 and width:
+                    self._check_cells(row, self.line + before + 1)
                 before = reader.line_num
                 rows.append(row)
-                if self.header and len(row) != len(self.header) and (len(row) > 1 or any(map(str.strip, row))):
-                    where = f"line {self.line + before:,}"
-                    raise UserError(f"{self.path} is no table with a header row: {of_lengths(where, row, self.header)}")
+                if width and len(row) != width and (len(row) > 1 or any(map(str.strip, row))):
+                    problem = wrong_length(f"line {self.line + before:,}", row, self.header)
+                    raise UserError(f"{self.path} is not a table with a header row: {problem}")
         except csv.Error as error:
             raise UserError(
-                f"{self.path} is no table with a header row: line {self.line + reader.line_num:,} has a quotation mark "
-                f"that does not enclose a cell ({error}): double it within quotes, or take it out"
+                f"{self.path} is not a table with a header row: line {self.line + reader.line_num:,} has a quotation "
+                f"mark that does not enclose a cell ({error}): double it within quotes, or remove it"
             ) from error
         self.line += before
         return rows
 
-    def _check_lines_of(self, row: Sequence[str], line: int) -> None:
-        """Refuse a cell of several lines that are most likely rows."""
-        mark = " " if self.separator == BLANKS else self.separator
-        if any("\n" in cell and cell.count(mark) >= len(self.header) - 1 for cell in row):
+    def _check_cells(self, row: Sequence[str], line: int) -> None:
+        """Refuse a cell of several lines that are probably rows."""
+        if any("\n" in cell and cell.count(self.mark) >= len(self.header) - 1 for cell in row):
             raise UserError(
-                f"{self.path} is no table with a header row: a quotation mark in line {self.line + line + 1:,} makes "
-                "one cell of several rows: close the quotes, or take it out"
+                f"{self.path} is not a table with a header row: a quotation mark in line {line:,} makes one cell of "
+                "several rows: close the quotes, or remove it"
             )
 
-    def _filled(self, rows: Sequence[list[str]]) -> list[list[str]]:
-        """Blank lines as rows without values, but for those at the end."""
-        width, filled = len(self.header), []
+    def _with_blank_rows(self, rows: Sequence[list[str]]) -> list[list[str]]:
+        """Replace blank lines by rows without values, except at the end."""
+        filled: list[list[str]] = []
         for row in rows:
             if not any(map(str.strip, row)) and len(row) < 2:
                 self.blank += 1
                 continue
-            filled += [[""] * width] * self.blank + [row]
+            filled += [[""] * len(self.header)] * self.blank + [row]
             self.blank = 0
         return filled
 
 
-def of_lengths(where: str, row: Sequence[Any], header: Sequence[Any]) -> str:
-    """A row that is longer or shorter than the header, and what may be the cause."""
-    title = (
-        ""
-        if len(header) > 1 and not str(header[0]).startswith("#")
-        else "delete titles and comments above the header, "
-    )
+def wrong_length(where: str, row: Sequence[Any], header: Sequence[Any]) -> str:
+    """Describe a row that is longer or shorter than the header, and the probable cause."""
+    titled = len(header) == 1 or str(header[0]).startswith("#")
+    advice = "delete titles and comments above the header, " if titled else ""
     if len(row) < len(header):
-        advice = f"{title}delete lines that are no rows, and complete those that are"
+        advice += "delete lines that are not rows, and complete those that are"
     elif len(row) == len(header) + 1:
-        advice = f"{title}name the first column where R's write.table left that out, or quote separators in cells"
+        advice += "name the first column where R's write.table left that out, or quote separators in cells"
     else:
-        advice = f"{title}quote separators in cells, or say what they are by dataset.separator"
+        advice += "quote separators in cells, or set dataset.separator"
     cells = f"{len(row):,} cell{'s' * (len(row) != 1)}"
     return f"{where} has {cells} ({cut(', '.join(map(str, row[:4])))}), its header {len(header):,}: {advice}"
 
@@ -212,35 +207,33 @@ def of_lengths(where: str, row: Sequence[Any], header: Sequence[Any]) -> str:
 def _check_lines(path: Path, text: str, number: int) -> None:
     """Refuse lines that are too long, and NUL characters."""
     if len(text) >= LONGEST and max(map(len, text.splitlines())) >= LONGEST - 1:
-        raise UserError(f"{path} has a line of more than {LONGEST:,} characters: it is no table of rows")
+        raise UserError(f"{path} has a line of more than {LONGEST:,} characters: it is not a table of rows")
     before, nul, _ = text.partition("\0")
     if nul:
         raise UserError(
-            f"{path} holds a NUL character in line {number + before.count(chr(10)):,}: it is damaged, or of another "
+            f"{path} holds a NUL character in line {number + before.count(chr(10)):,}: it is damaged, or has another "
             "encoding, such as dataset.encoding=utf-16-le"
         )
 
 
-def _opened(path: Path, encoding: str | None) -> IO[str]:
+@contextmanager
+def _opened(path: Path, settings: TableSettings) -> Iterator[IO[str]]:
+    """Open a text; turn errors of decoding and unpacking into a UserError."""
     opener = OPENERS.get(path.suffix.lower(), open)
     try:
-        return opener(path, "rt", encoding=encoding or "utf-8-sig", newline="")
+        file = opener(path, "rt", encoding=settings.encoding or "utf-8-sig", newline="")
     except LookupError:
         raise UserError(
-            f"dataset.encoding={cut(encoding)} is no encoding of texts that Python knows, such as latin-1"
+            f"dataset.encoding={cut(settings.encoding)} is not a text encoding known to Python, such as latin-1"
         ) from None
-
-
-@contextmanager
-def _refusing_damaged(path: Path, settings: TableSettings) -> Iterator[None]:
-    """Turn what is raised while a text is decoded or unpacked into a sentence."""
     try:
-        yield
+        with file:
+            yield file
     except UnicodeError as error:
-        with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
-            wide = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
+        with opener(path, "rb") as start:
+            wide = start.read(2) in (b"\xff\xfe", b"\xfe\xff")
         advice = "dataset.encoding=utf-16" if wide else "dataset.encoding=latin-1, or the one it was written in,"
-        said = f"{settings.encoding or 'UTF-8'} ({cut(error, 100)})"
-        raise UserError(f"{path} is no text in {said}: {advice} may read it") from error
+        encoding = f"{settings.encoding or 'UTF-8'} ({cut(error, 100)})"
+        raise UserError(f"{path} is not a text in {encoding}: {advice} may read it") from error
     except (EOFError, lzma.LZMAError, zlib.error) as error:
-        raise UserError(f"{path} is no whole packed text: {cut(error, 100)}") from error
+        raise UserError(f"{path} is not a complete compressed text: {cut(error, 100)}") from error

@@ -1,4 +1,4 @@
-"""The user's own table: a file by its ending, or a frame in memory, and one column to predict."""
+"""A user's table: a file by its ending, or a frame in memory, and one column to predict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dgpbench.config.settings import build, declared
-from dgpbench.data.archives import sha256_of
 from dgpbench.data.cell_messages import cut, either, shown
+from dgpbench.data.cells import TableSettings
+from dgpbench.data.download import sha256_of
 from dgpbench.data.encoding import Schema, UserColumns, check_names, typed
 from dgpbench.data.table import SourceFile, Table
 from dgpbench.data.table_files import read_frame, stem
-from dgpbench.data.table_settings import TableSettings
 from dgpbench.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HOW = (
-    "dataset=csv needs dataset.path=FILE and dataset.target=COLUMN; Hydra wants a value with commas, = or brackets "
-    "in quotes inside the shell's, as in 'dataset.path=\"a,b.csv\"'"
-)
-FEWEST_COUNTED = 10  # of fewer rows, whole numbers from 1 may be anything
+FEWEST_COUNTED = 10  # with fewer rows, whole numbers from 1 may be anything
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +28,7 @@ class Rows:
     """The rows of one file.
 
     :param columns: features and target, typed
-    :param num_left_out: for want of a value
+    :param num_left_out: because of a missing value
     """
 
     path: Path
@@ -41,70 +37,59 @@ class Rows:
 
 
 def load(spec: Mapping[str, Any]) -> Table:
-    """The table of a file, named by its stem and the first 8 digits of its digest, so that no two share results.
+    """Load the table of a file, followed by the rows of a file of test rows, if given.
 
-    The rows of a file of test rows stand behind its own; the name then says both files' digests.
+    Its name is the file's stem and the first 8 digits of its digest, so that different tables never share results.
     """
     settings = settings_of(spec)
     if settings.path is None or settings.target is None:
-        raise UserError(HOW)
-    _check_marks(settings)
+        raise UserError(
+            "dataset=csv needs dataset.path=FILE and dataset.target=COLUMN; Hydra requires quotes inside the shell's "
+            "for values with commas, = or brackets, as in 'dataset.path=\"a,b.csv\"'"
+        )
     path = Path(settings.path).expanduser()
     frame, questions = read_frame(path, settings)
-    target = _known([settings.target], frame, "dataset.target")[0]
+    (target,) = _known([settings.target], frame, "dataset.target")
     if target in map(str, settings.drop):
-        raise UserError(f"dataset.drop names {target}, which is dataset.target: leave it out of one of them")
+        raise UserError(f"dataset.drop names {target}, which is dataset.target: remove it from one of them")
     for key in ("drop", "keep", "categorical", "dates"):
         names = getattr(settings, key)
         _known([] if names is None or isinstance(names, str) else names, frame, f"dataset.{key}")
     frame = frame.drop(columns=list(map(str, settings.drop)))
     if len(frame.columns) < 2:
-        raise UserError(f"{path} holds no column beside the target {target!r}: a regression needs at least one feature")
-    read = [(path, frame, questions), *_test_frame(frame, settings)]
+        raise UserError(f"{path} has no column beside the target {target!r}: a regression needs at least one feature")
+    read = [(path, frame, questions)]
+    if settings.test_path is not None:
+        test, names = Path(settings.test_path).expanduser(), list(frame.columns)
+        test_frame, _ = read_frame(test, settings, "dataset.test_path=", names)
+        check_names(names, list(test_frame.columns), f"dataset.test_path={test}")
+        read.append((test, test_frame[names], []))
     del frame
     schema = Schema.of(_stacked([each for _, each, _ in read]).drop(columns=target), settings, str(path))
-    files = [_rows(read.pop(0), schema, target, settings) for _ in range(len(read))]
-    _check_target(files[0], target)
+    files = []
+    while read:  # a raw frame is released when its columns are typed
+        file, frame, questions = read.pop(0)
+        columns = typed(frame, schema, settings, str(file), target=target, questions=questions)
+        kept = columns.notna().all(axis=1) if schema.missing == "drop" else columns[target].notna()
+        files.append(Rows(file, columns if kept.all() else columns[kept], int((~kept).sum())))
+    _check_target(files[0].columns, target, path, files[0].num_left_out)
     _check_features(files[0].columns, target, path, settings)
-    return _table(files, schema, target)
-
-
-def _test_frame(train: "pd.DataFrame", settings: TableSettings) -> "list[tuple[Path, pd.DataFrame, list[str]]]":
-    """The file of test rows, where there is one, with the columns of the training rows."""
-    if settings.test_path is None:
-        return []
-    path, key = Path(settings.test_path).expanduser(), "dataset.test_path="
-    frame, _ = read_frame(path, settings, key, list(train.columns))
-    check_names(train.columns, list(frame.columns), f"{key}{path}")
-    return [(path, frame[list(train.columns)], [])]
-
-
-def _rows(read: "tuple[Path, pd.DataFrame, list[str]]", schema: Schema, target: str, settings: TableSettings) -> Rows:
-    """The rows that have a value where one is needed."""
-    path, frame, questions = read
-    columns = typed(frame, schema, settings, str(path), target=target, questions=questions)
-    kept = columns.notna().all(axis=1) if schema.missing == "drop" else columns[target].notna()
-    return Rows(path, columns if kept.all() else columns[kept], int((~kept).sum()))
-
-
-def _table(files: Sequence[Rows], schema: Schema, target: str) -> Table:
-    """The rows of one file, or of two, the second of which tests."""
-    for test in files[1:]:
-        if not len(test.columns):
-            raise UserError(f"{test.path} holds no rows with a value of {target!r}: there is nothing to test on")
-    tables = [_of_rows([each], schema, target) for each in files]
+    for rows in files[1:]:
+        if not len(rows.columns):
+            raise UserError(f"{rows.path} has no rows with a value of {target!r}: there are no test rows")
+    tables = [_table([rows], schema, target) for rows in files]
     name = "-".join(f"{stem(each.path)}-{table.digest_xy[:8]}" for each, table in zip(files, tables, strict=True))
     if len(files) == 1:
         return replace(tables[0], name=name)
-    return replace(_of_rows(files, schema, target), name=name, fixed_train_rows=tables[0].num_rows)
+    return replace(_table(files, schema, target), name=name, fixed_train_rows=tables[0].num_rows)
 
 
 def of_frame(frame: "pd.DataFrame", y: np.ndarray, target: str, settings: TableSettings) -> Table:
-    """Features [N, K] and targets y [N] in memory as a table; ``settings`` say what becomes of text, dates and gaps.
+    """Return the table of features [N, K] and targets y [N] in memory.
 
-    :raises UserError: for cells that the settings do not make numbers of
+    :param settings: how to read text, dates and gaps
+    :raises UserError: for cells that the settings do not convert to numbers
     """
-    _check_marks(settings)
     schema = Schema.of(frame, settings)
     columns = typed(frame, schema, settings)
     kept = columns.notna().all(axis=1).to_numpy() if schema.missing == "drop" else np.full(len(y), True)
@@ -113,27 +98,16 @@ def of_frame(frame: "pd.DataFrame", y: np.ndarray, target: str, settings: TableS
 
 
 def settings_of(spec: Mapping[str, Any]) -> TableSettings:
-    """The settings in a data set's configuration."""
+    """Return the settings in a data set's configuration."""
     return build(TableSettings, "dataset", {key: spec[key] for key in declared(TableSettings) if key in spec})
 
 
 def reading_of(spec: Mapping[str, Any]) -> TableSettings:
-    """How files of new rows are read that a model of this data set predicts; it names no file."""
+    """Return how a model of this data set reads files of new rows, without the paths of files."""
     return replace(settings_of(spec), path=None, test_path=None) if spec["kind"] == "csv" else TableSettings.DEFAULT
 
 
-def _check_marks(settings: TableSettings) -> None:
-    """Refuse one mark for decimals and thousands."""
-    if settings.decimal == settings.thousands:
-        other = "comma" if settings.decimal == "point" else "point"
-        raise UserError(
-            f"dataset.decimal={settings.decimal} and dataset.thousands={settings.thousands} are the same mark: "
-            f"dataset.decimal={other} goes with it"
-        )
-
-
-def _of_rows(files: Sequence[Rows], schema: Schema, target: str) -> Table:
-    """Numbers without a gap as they are; anything else as typed, for an encoder of the training rows."""
+def _table(files: Sequence[Rows], schema: Schema, target: str) -> Table:
     columns = _stacked([each.columns for each in files])
     table = _of_columns(columns.drop(columns=target), columns[target].to_numpy(), schema, target)
     sources = tuple(SourceFile(each.path.name, str(each.path.absolute()), sha256_of(each.path)) for each in files)
@@ -141,16 +115,16 @@ def _of_rows(files: Sequence[Rows], schema: Schema, target: str) -> Table:
 
 
 def _of_columns(features: "pd.DataFrame", y: np.ndarray, schema: Schema, target: str) -> Table:
-    """A table of features as their kinds have them."""
+    """Return numbers without gaps as they are; other columns typed, to be encoded on the training rows."""
     raw, names = UserColumns(features, schema), tuple(features.columns)
     if set(schema.kinds.values()) == {"number"} and features.notna().all(axis=None):
-        ready = replace(raw, plain=True) if schema.missing == "impute" else None  # for gaps in rows to come
-        return Table("", features.to_numpy(), y, names, target, verified="own", raw=ready)
+        plain = replace(raw, plain=True) if schema.missing == "impute" else None  # for gaps in new rows
+        return Table("", features.to_numpy(), y, names, target, verified="own", raw=plain)
     return Table("", np.full(features.shape, np.nan), y, names, target, verified="own", raw=raw)
 
 
 def _stacked(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
-    """The rows of all, numbered anew."""
+    """Concatenate frames and renumber their rows."""
     import pandas as pd
 
     full = [each for each in frames if len(each)] or frames[:1]
@@ -158,45 +132,42 @@ def _stacked(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
 
 
 def _known(names: Sequence[Any], frame: "pd.DataFrame", key: str) -> list[str]:
-    """Names of columns that there are, as texts."""
-    for name in (texts := list(map(str, names))):
+    """Return names of existing columns as texts."""
+    texts = list(map(str, names))
+    for name in texts:
         if name not in frame.columns:
             meant = "".join(f"; did you mean {close!r}?" for close in get_close_matches(name, list(frame.columns), n=1))
-            there = ", ".join(cut(each) for each in frame.columns[:30])
-            raise UserError(f"{key}={cut(name)} names no column; there are {there}{meant}")
+            columns = ", ".join(cut(each) for each in frame.columns[:30])
+            raise UserError(f"{key}={cut(name)} is not a column; available: {columns}{meant}")
     return texts
 
 
 def _check_features(columns: "pd.DataFrame", target: str, path: Path, settings: TableSettings) -> None:
-    """Ask about features that count the rows or copy the target; a table's only feature is what it is."""
+    """Refuse undecided features that number the rows or copy the target; a table's only feature may number them."""
     settled = {target, *map(str, settings.keep or [])}
     numbers = [name for name in columns.columns if name not in settled and columns[name].dtype == np.float64]
     copies = [name for name in numbers if np.array_equal(columns[name], columns[target])]
-    counting = [name for name in numbers if name not in copies and _counts(columns[name].to_numpy())]
-    questions = [f"{shown(copies)} of {path} equals the target {target!r} in every row"] if copies else []
-    if counting and len(columns.columns) > 2:
-        questions.append(f"{shown(counting)} of {path} counts the rows, as an index does")
+    counting = []
+    for name in numbers if len(columns) >= FEWEST_COUNTED and len(columns.columns) > 2 else ():
+        values = columns[name].to_numpy()
+        first = values.min()
+        if first in (0, 1) and name not in copies and np.array_equal(np.sort(values), first + np.arange(len(values))):
+            counting.append(name)
+    questions = []
+    if copies:
+        advice = either(copies, settings)
+        questions.append(f"{shown(copies)} of {path} equals the target {target!r} in every row: {advice}")
+    if counting:
+        questions.append(f"{shown(counting)} of {path} numbers the rows, like an index: {either(counting, settings)}")
     if questions:
-        raise UserError(
-            "; ".join(
-                f"{question}: {either(names, settings)}"
-                for question, names in zip(questions, [copies, counting] if copies else [counting], strict=False)
-            )
-        )
+        raise UserError("; ".join(questions))
 
 
-def _counts(values: np.ndarray) -> bool:
-    """Whether they are the whole numbers from 0 or from 1, in some order."""
-    return len(values) >= FEWEST_COUNTED and bool(
-        values.min() in (0, 1) and np.array_equal(np.sort(values), values.min() + np.arange(len(values)))
-    )
-
-
-def _check_target(rows: Rows, target: str) -> None:
-    y, path, num_left_out = rows.columns[target].to_numpy(), rows.path, rows.num_left_out
+def _check_target(columns: "pd.DataFrame", target: str, path: Path, num_left_out: int) -> None:
+    y = columns[target].to_numpy()
     if len(y) < 2:
-        held = f"{len(y):,} row{'s' * (len(y) != 1)} below its header"
-        held += f", with {num_left_out:,} left out for want of a value" if num_left_out else ""
-        raise UserError(f"{path} holds {held}: a regression needs at least 2")
+        rest = f", and {num_left_out:,} left out because of missing values" if num_left_out else ""
+        count = f"{len(y):,} row{'s' * (len(y) != 1)}"
+        raise UserError(f"{path} has {count} below its header{rest}: a regression needs at least 2")
     if y.min() == y.max():
         raise UserError(f"the target {target!r} of {path} is {y[0]:g} in every row: there is nothing to predict")

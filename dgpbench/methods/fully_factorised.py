@@ -17,7 +17,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.objectives import hidden_bound

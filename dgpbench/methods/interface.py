@@ -29,7 +29,7 @@ from dgpbench.training.settings import TrainingSettings
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from dgpbench.data.scaling import Regression
+    from dgpbench.data.standardise import Regression
 
 T = TypeVar("T", bound="DataclassInstance")
 Method_ = TypeVar("Method_", bound=MethodSettings, covariant=True)

@@ -20,7 +20,7 @@ import numpy as np
 from dgpbench.config import groups
 from dgpbench.config.compose import FACTS
 from dgpbench.config.settings import declared
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.methods.interface import OUTSIDE, Method, PlugIn, Seeds, Settings, checked, plug_ins, settings_class
 from dgpbench.methods.plugin_code import ENTRY_POINT, Source, imported_packages

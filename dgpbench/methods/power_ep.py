@@ -23,7 +23,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.block_gaussian import Blocks
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.objectives import log_tilted, power_ep_energy

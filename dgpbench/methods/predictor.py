@@ -7,7 +7,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagation import Paths

@@ -19,7 +19,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.layers import FeatureRows
 from dgpbench.gp.objectives import log_joint
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior

@@ -17,7 +17,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.kernels import build_kernel
 from dgpbench.methods.inducing_points import kmeans_centres
 from dgpbench.methods.interface import FitSettings, Seeds

@@ -14,7 +14,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.linear_algebra import whiten

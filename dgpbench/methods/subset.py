@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.gp.prior import Architecture, mean_map
 from dgpbench.gp.subset_model import SubsetDeepGP
 from dgpbench.methods.inducing_points import choose

@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from dgpbench.config import groups
 from dgpbench.config.canonical import plain
-from dgpbench.data.cells import frame_of
-from dgpbench.data.encoding import said_of_unknown
+from dgpbench.data.cells import TableSettings, frame_of
+from dgpbench.data.encoding import describe_unknown_categories
 from dgpbench.data.table import Table
-from dgpbench.data.table_settings import TableSettings
 from dgpbench.data.user_table import of_frame, settings_of
 from dgpbench.errors import Diverged, UserError
 from dgpbench.methods import plugins
@@ -195,7 +194,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
                 raise UserError("there are no rows to predict")
             unknown = Counter[tuple[str, str]]()
             rows = self.model_.inputs(frame, unknown=unknown)
-            for sentence in said_of_unknown(unknown, "X"):
+            for sentence in describe_unknown_categories(unknown, "X"):
                 warnings.warn(sentence, stacklevel=2)
             yield from self.model_.in_chunks(rows)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dgpbench.data.scaling import Found, Regression
+from dgpbench.data.standardise import Found, Regression
 from dgpbench.errors import Diverged, UserError
 from dgpbench.methods.interface import Seeds, restore_function
 from dgpbench.models.training import with_fewer_inducing_points

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dgpbench.data.table_settings import TableSettings
+from dgpbench.data.cells import TableSettings
 from dgpbench.errors import UserError
 from dgpbench.methods.interface import Predictor
 from dgpbench.predictive.warped import Densities

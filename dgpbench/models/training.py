@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dgpbench.data.scaling import Regression, Standardiser
+from dgpbench.data.splits import InterpolationSettings, make_split
+from dgpbench.data.standardise import Regression, Standardiser
 from dgpbench.data.table import Table
-from dgpbench.data.tasks import InterpolationSettings, make_split
 from dgpbench.data.user_table import reading_of
 from dgpbench.methods.interface import restore_function
 from dgpbench.methods.plugins import packages_of

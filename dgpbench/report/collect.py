@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dgpbench.config.canonical import canonical
-from dgpbench.data.tasks import is_evaluation_split
+from dgpbench.data.splits import is_evaluation_split
 from dgpbench.errors import UserError
 from dgpbench.runs import store
 from dgpbench.runs.compact_records import StoredRecord

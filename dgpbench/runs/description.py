@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from dgpbench.config.settings import build, declared, recorded, typed
-from dgpbench.data import target_transforms
+from dgpbench.data import target_transform
+from dgpbench.data.cells import TableSettings
 from dgpbench.data.encoding import ColumnEncoder
-from dgpbench.data.scaling import Standardiser
+from dgpbench.data.standardise import Standardiser
 from dgpbench.data.table import Table
-from dgpbench.data.table_settings import TableSettings
 from dgpbench.methods.interface import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class
 from dgpbench.methods.settings import ROWS, Sizes
 from dgpbench.runs import fitting
@@ -145,7 +145,7 @@ def described_data(table: Table, encoder: ColumnEncoder, scaler: Standardiser) -
     """Describe the data of a fit: sizes, digests, files and dropped columns."""
     own = {"columns": encoder.describe(), "left_out": table.num_left_out}
     if scaler.warp is not None:
-        own["target"] = {"column": table.target_name, **target_transforms.to_json(scaler.warp)}
+        own["target"] = {"column": table.target_name, **target_transform.to_json(scaler.warp)}
     return (own if table.verified == "own" else {}) | {
         "name": table.name,
         "n": table.num_rows,

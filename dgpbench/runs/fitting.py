@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass, replace
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import Diverged
 from dgpbench.methods.interface import FitSettings, Predictor, Seeds, fit_function
 from dgpbench.methods.plugins import needs_tensorflow

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dgpbench.data.scaling import Standardiser
+from dgpbench.data.standardise import Standardiser
 from dgpbench.methods.interface import Predictor
 from dgpbench.predictive import posterior_file
 from dgpbench.predictive.warped import Densities

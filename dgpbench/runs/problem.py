@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from dgpbench.data.encoding import ColumnEncoder
-from dgpbench.data.scaling import Found, Regression, Standardiser
+from dgpbench.data.splits import Split, make_split, min_deviation
+from dgpbench.data.standardise import Found, Regression, Standardiser
 from dgpbench.data.table import Table
-from dgpbench.data.tasks import Split, make_split, min_deviation
 from dgpbench.data.user_table import reading_of
 from dgpbench.errors import UserError
 from dgpbench.predictive.scores import Predicted

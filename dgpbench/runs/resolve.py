@@ -11,8 +11,8 @@ from dgpbench.config import groups
 from dgpbench.config.canonical import config_hash
 from dgpbench.config.compose import FACTS, Composed, compose
 from dgpbench.config.settings import Setting, build, declared, recorded, setting
-from dgpbench.data import registry
-from dgpbench.data.tasks import TASKS, TaskSettings
+from dgpbench.data import datasets
+from dgpbench.data.splits import TASKS, TaskSettings
 from dgpbench.errors import UserError
 from dgpbench.methods.interface import families, settings_class
 from dgpbench.methods.settings import GPSettings, MethodSettings
@@ -204,11 +204,11 @@ _ABSENT = object()
 def _check_data_keys(composed: Composed) -> None:
     """A data set's file describes its data; only what its kind declares as settings may be changed."""
     spec, usual = composed.values["dataset"], composed.usual["dataset"]
-    known = declared(registry.settings_class(usual))
+    known = declared(datasets.settings_class(usual))
     for key in spec:
         if key not in known and spec[key] != usual.get(key, _ABSENT):
             has = f"it has {', '.join(known)}" if known else "it has none"
-            if key in declared(registry.TableSettings):
+            if key in declared(datasets.TableSettings):
                 has = "a table of your own is dataset=csv dataset.path=FILE dataset.target=COLUMN"
             raise UserError(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}")
 
@@ -220,7 +220,7 @@ def _typed(values: Mapping[str, Any]) -> Run:
     if name not in TASKS:
         raise UserError(f"task is one of {', '.join(TASKS)}, not {name}")
     spec, limits = values["dataset"], declared(Limits)
-    data = declared(registry.settings_class(spec))
+    data = declared(datasets.settings_class(spec))
     own = {key: values[key] for key in declared(Run)}
     return build(
         Run,
@@ -326,7 +326,7 @@ def documented() -> list[tuple[str, Setting, tuple[str, ...]]]:
         "method": {family: settings_class(family) for family in families()},
         "training": {name: settings for name, settings in OPTIMISERS.items() if declared(settings)},
         "task": {name: task.settings for name, task in TASKS.items()},
-        "dataset": {"csv": registry.TableSettings, "synthetic": registry.SyntheticSettings, "": registry.NoSettings},
+        "dataset": {"csv": datasets.TableSettings, "synthetic": datasets.SyntheticSettings, "": datasets.NoSettings},
     }
     for section, classes in sections.items():
         owners: dict[tuple[str, Setting], list[str]] = {}

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dgpbench.data import registry
-from dgpbench.data.scaling import Found, Regression
+from dgpbench.data import datasets
+from dgpbench.data.standardise import Found, Regression
 from dgpbench.data.table import Table
 from dgpbench.data.user_table import reading_of
 from dgpbench.errors import UserError
@@ -40,7 +40,7 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
     try:
         if (skipped := _skip(run)) is not None:  # needs no data
             return skipped
-        table = registry.load(run.dataset)
+        table = datasets.load(run.dataset)
         run = run.filed_under(table.name)
         with store.lock(run.directory, say=say):
             if (skipped := _skip(run)) is not None:

@@ -91,9 +91,9 @@ def held_out_lines(num_rows: int, num_train: int, scores: Mapping[str, float]) -
 
 def column_lines(data: Mapping[str, Any]) -> list[str]:
     """What the columns of a user's own table became, and what was left out."""
-    from dgpbench.data.encoding import in_words
+    from dgpbench.data.encoding import describe_columns
 
-    lines = in_words(data["columns"]) if "columns" in data else []
+    lines = describe_columns(data["columns"]) if "columns" in data else []
     if "target" in data:
         lines.append(f"  {data['target']['column']}, the target: trained on its {data['target']['name']} transform")
     if data.get("left_out"):

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.training.monitor import RECORD_EVERY
 from dgpbench.training.settings import AdamSettings, LbfgsSettings, TrainingSettings
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from gpflow.keras import tf_keras
 
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import Diverged
 from dgpbench.system import interrupts
 from dgpbench.training.early_stopping import stopping_rule

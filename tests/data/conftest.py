@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dgpbench.data import download
-from dgpbench.data.readers import read
-from dgpbench.data.table import digest
+from dgpbench.data.published import read
+from dgpbench.data.table import Table
 
 MIRROR = Path(__file__).resolve().parents[3] / "shared" / "data" / "mirror"
 TABLE = b"a,b,y\n1,2,3\n4,5,6\n7,8,10\n"
@@ -70,6 +70,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 def small_spec(*urls: str, **more: Any) -> dict[str, Any]:
     """A data set whose file is TABLE, at these URLs."""
     reader = {"format": "csv"}
+    A = read(io.BytesIO(TABLE), reader)
     spec = {"name": "small", "kind": "uci", "columns": ["a", "b", "y"], "target": "y"}
-    spec["digest_xy"] = digest(read(io.BytesIO(TABLE), reader))
+    spec["digest_xy"] = Table("small", A[:, :2], A[:, 2], ("a", "b"), "y").digest_xy
     return {**spec, "sources": [{"url": url, "reader": reader} for url in urls], **more}

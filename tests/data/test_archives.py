@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dgpbench.data import archives
-from dgpbench.data.archives import opened, sha256_of
-from dgpbench.data.sources import Source, with_unpacked
+from dgpbench.data import download
+from dgpbench.data.download import Source, opened, sha256_of, with_unpacked
 
 
 def archive(path: Path, members: dict[str, bytes]) -> Path:
@@ -31,7 +30,7 @@ def test_a_member_that_swells_is_refused_before_it_is_read(tmp_path: Path) -> No
 
 
 def test_a_member_above_the_cap_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MAX_BYTES", 3)
+    monkeypatch.setattr(download, "MAX_BYTES", 3)
     with pytest.raises(zipfile.BadZipFile), opened(archive(tmp_path / "t.zip", {"t.csv": b"1234"}), "t.csv"):
         pass
 

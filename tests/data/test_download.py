@@ -6,14 +6,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pooch
 import pytest
 import requests
 from conftest import TABLE, small_spec
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from dgpbench.data.registry import load, specs
+from dgpbench.data import download
+from dgpbench.data.datasets import load, specs
 from dgpbench.errors import UserError
 
 
@@ -158,11 +158,13 @@ def test_no_network_is_one_sentence_that_says_what_would_work(monkeypatch: pytes
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     httpserver: HTTPServer, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fill(self: Any, url: str, output_file: str, pooch: Any) -> None:
-        Path(output_file).write_bytes(b"a,b")
+    httpserver.expect_request("/t.csv").respond_with_data(TABLE)
+
+    def fill(url: str, title: str) -> Any:
+        yield b"a,b"
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", fill)
+    monkeypatch.setattr(download, "_body", fill)
     with pytest.raises(UserError, match=r"No space left on device.*make room, or set DGPBENCH_CACHE"):
         load(small_spec(httpserver.url_for("/t.csv")))
     assert not places(cache)
@@ -183,7 +185,7 @@ def test_a_missing_package_does_not_pass_for_a_damaged_file(
     def missing(*args: Any, **kwargs: Any) -> None:
         raise ImportError("no pandas")
 
-    monkeypatch.setattr("dgpbench.data.readers.read", missing)
+    monkeypatch.setattr("dgpbench.data.published.read", missing)
     with pytest.raises(ImportError):
         load(small_spec(httpserver.url_for("/t.csv")))
     assert places(cache)

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dgpbench.data.registry import load, specs
-from dgpbench.data.tasks import FoldsSettings, InterpolationSettings, TaskSettings, classic_permutations, make_split
+from dgpbench.data.datasets import load, specs
+from dgpbench.data.splits import FoldsSettings, InterpolationSettings, TaskSettings, classic_permutations, make_split
 from dgpbench.runs.resolve import resolve_overrides
 
 GOLDEN = Path(__file__).with_name("golden_splits.json")

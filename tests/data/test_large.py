@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dgpbench.data.archives import sha256_of
-from dgpbench.data.manage import import_path
-from dgpbench.data.registry import load, specs
-from dgpbench.data.tasks import TaskSettings, make_split
+from dgpbench.data.datasets import import_path, load, specs
+from dgpbench.data.download import sha256_of
+from dgpbench.data.splits import TaskSettings, make_split
 from dgpbench.errors import UserError
 
 SONGS = "".join(
@@ -97,7 +96,7 @@ def test_airline_keeps_complete_flights_of_known_planes_up_to_april(mirrored: Pa
 def test_a_cut_off_airline_file_is_refused(mirrored: Path) -> None:
     (file,) = mirrored.rglob("2008.csv.bz2")
     file.write_bytes(file.read_bytes()[:-20])
-    with pytest.raises(UserError, match="no good copy of airline"):
+    with pytest.raises(UserError, match="could not obtain a valid copy of airline"):
         load(specs()["airline"])
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dgpbench.data import readers
-from dgpbench.data.archives import opened
-from dgpbench.data.manage import import_path
-from dgpbench.data.registry import load, loader, specs
-from dgpbench.data.tasks import TaskSettings, classic_permutations, make_split
+from dgpbench.data import published
+from dgpbench.data.datasets import import_path, load, required_files, specs
+from dgpbench.data.download import opened
+from dgpbench.data.splits import TaskSettings, classic_permutations, make_split
 from dgpbench.errors import UserError
 
 REAL = ["boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine_red", "wine_white", "yacht"]
@@ -116,32 +115,30 @@ def test_a_copy_that_a_spreadsheet_saved_is_imported_with_equal_bits(name, endin
     """Text with semicolons, a workbook and numbers between blanks, each saved in another form."""
     monkeypatch.setenv("DGPBENCH_MIRROR", str(mirror))
     spec = specs()[name]
-    published = load(spec)
-    (part,) = loader(spec).parts(spec)
+    expected = load(spec)
+    (part,) = required_files(spec)
     source = next(source for source in part.sources if (mirror / source.place).exists())
     with opened(mirror / source.place, source.member) as file:
-        frame = pd.DataFrame(readers.read(file, source.reader), columns=spec["columns"])
+        frame = pd.DataFrame(published.read(file, source.reader), columns=spec["columns"])
     copy = tmp_path / f"copy{ending[-4:]}".replace("copyxlsx", "copy.xlsx")
     frame.to_excel(copy, index=False) if ending == ".xlsx" else frame.to_csv(copy, index=False, sep=ending[0])
     monkeypatch.delenv("DGPBENCH_MIRROR")
     monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
     rows = import_path(copy)
     assert [(row.name, row.status) for row in rows] == [(name, "imported")]
-    assert load(spec).digest_xy_ordered == published.digest_xy_ordered
+    assert load(spec).digest_xy_ordered == expected.digest_xy_ordered
 
 
 def test_a_copy_without_a_header_is_imported_whole_though_its_numbers_have_letters(mirror, tmp_path, monkeypatch):
     monkeypatch.setenv("DGPBENCH_MIRROR", str(mirror))
     spec = specs()["yacht"]
-    published = load(spec)
-    (source, *_) = [
-        each for part in loader(spec).parts(spec) for each in part.sources if (mirror / each.place).exists()
-    ]
+    expected = load(spec)
+    (source, *_) = [each for part in required_files(spec) for each in part.sources if (mirror / each.place).exists()]
     with opened(mirror / source.place, source.member) as file:
-        rows = readers.read(file, source.reader)
+        rows = published.read(file, source.reader)
     copy = tmp_path / "copy.csv"
     copy.write_text("".join(",".join(f"{value:.17e}" for value in row) + "\n" for row in rows))
     monkeypatch.delenv("DGPBENCH_MIRROR")
     monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
     assert [row.status for row in import_path(copy)] == ["imported"]
-    assert load(spec).digest_xy_ordered == published.digest_xy_ordered
+    assert load(spec).digest_xy_ordered == expected.digest_xy_ordered

@@ -8,7 +8,7 @@ from fault_tools import TINY, one_sentence, the_record
 from pytest_httpserver import HTTPServer
 
 from dgpbench.cli import main
-from dgpbench.data.registry import load
+from dgpbench.data.datasets import load
 from dgpbench.errors import UserError
 from dgpbench.runs import store
 from dgpbench.system.files import replacing

@@ -13,10 +13,10 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from dgpbench.data import download, transfer
-from dgpbench.data.readers import read
-from dgpbench.data.registry import load
-from dgpbench.data.table import digest
+from dgpbench.data import download
+from dgpbench.data.datasets import load
+from dgpbench.data.published import read
+from dgpbench.data.table import Table
 from dgpbench.errors import UserError
 
 TABLE = b"a,b,y\n1,2,3\n4,5,6\n7,8,10\n"
@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DGPBENCH_MIRROR", raising=False)
     monkeypatch.setattr(download, "PAUSES_SECONDS", (0, 0))
-    monkeypatch.setattr(transfer, "CONNECT_AND_READ_SECONDS", (1, 1))
+    monkeypatch.setattr(download, "CONNECT_AND_READ_SECONDS", (1, 1))
     for variable in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     return tmp_path / "cache"
@@ -38,7 +38,12 @@ def spec(*urls: str) -> dict:
     """A data set whose file is TABLE, at these URLs."""
     sources = [{"url": url, "reader": READER} for url in urls]
     names = {"name": "small", "kind": "uci", "columns": ["a", "b", "y"], "target": "y"}
-    return {**names, "digest_xy": digest(read(io.BytesIO(TABLE), READER)), "sources": sources}
+    return {**names, "digest_xy": digest(TABLE), "sources": sources}
+
+
+def digest(text: bytes) -> str:
+    A = read(io.BytesIO(text), READER)
+    return Table("small", A[:, :2], A[:, 2], ("a", "b"), "y").digest_xy
 
 
 def kept(cache) -> list[bytes]:
@@ -126,7 +131,7 @@ def test_a_malformed_answer_is_passed_over_for_the_next_source(number, bar, http
 
 
 def test_stalled_servers_are_waited_for_once_each_before_any_is_asked_again(cache, monkeypatch):
-    monkeypatch.setattr(download, "AGAIN_SECONDS", 2.0)
+    monkeypatch.setattr(download, "RETRY_SECONDS", 2.0)
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]  # none accepts
         urls = [f"http://127.0.0.1:{server.getsockname()[1]}/t.csv" for server in servers]
@@ -160,7 +165,7 @@ def test_a_lasting_fault_of_the_only_source_is_one_sentence_and_an_empty_cache(f
 def test_an_upstream_file_that_has_changed_is_refused_with_both_hashes(httpserver: HTTPServer, cache):
     httpserver.expect_request("/t.csv").respond_with_handler(lambda request: other_bytes())
     wanted = spec(httpserver.url_for("/t.csv"))
-    changed = digest(read(io.BytesIO(TABLE.replace(b"10", b"11")), READER))
+    changed = digest(TABLE.replace(b"10", b"11"))
     with pytest.raises(UserError, match=f"{changed} instead of {wanted['digest_xy']}"):
         load(wanted)
 
@@ -184,7 +189,7 @@ def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatc
             yield b"1"
             time.sleep(0.1)
 
-    monkeypatch.setattr(transfer, "DRIP_SECONDS", 0.5)
+    monkeypatch.setattr(download, "SLOW_AFTER_SECONDS", 0.5)
     httpserver.expect_request("/t.csv").respond_with_handler(
         lambda request: Response(drip(), headers={"Content-Length": "100"})
     )
@@ -197,7 +202,7 @@ def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatc
 
 
 def test_a_body_without_end_is_cut_off_before_it_fills_the_disk(httpserver: HTTPServer, cache, monkeypatch):
-    monkeypatch.setattr(transfer, "MAX_BYTES", 1000)
+    monkeypatch.setattr(download, "MAX_BYTES", 1000)
     httpserver.expect_request("/t.csv").respond_with_data(b"1" * 200_000)
     with pytest.raises(UserError, match="more than 1,000 bytes"):
         load(spec(httpserver.url_for("/t.csv")))
@@ -212,7 +217,7 @@ def test_a_large_body_arrives_whole(encoding, httpserver: HTTPServer, tmp_path):
     data = bytes(range(256)) * 4000
     headers = {"Content-Encoding": encoding} if encoding else {}
     httpserver.expect_request("/b").respond_with_data(gzip.compress(data) if encoding else data, headers=headers)
-    transfer.download(httpserver.url_for("/b"), tmp_path / "b")
+    download.download(httpserver.url_for("/b"), tmp_path / "b")
     assert (tmp_path / "b").read_bytes() == data
 
 

@@ -7,7 +7,7 @@ import pytest
 from fault_tools import TINY, the_record
 
 from dgpbench.cli import main
-from dgpbench.data.archives import opened
+from dgpbench.data.download import opened
 from dgpbench.runs import store
 
 SCRIPT = "<script>alert(1)</script>"

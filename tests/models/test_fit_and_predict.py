@@ -226,7 +226,7 @@ def test_without_an_output_the_table_goes_to_standard_output(said, folder, capsy
         ("a,b\n1,2\n3,\n", "no value (NaN) in 1 cell (row 2 of 'b'): the model was not trained to fill gaps in"),
         ("a,b\n", "holds no rows below its header"),
         ("a,a,b\n1,1,2\n", "wrong.csv has 2 columns named 'a': give each its own name"),
-        ("a,b\n1,2\n3,4,5,6\n", "is no table with a header row"),
+        ("a,b\n1,2\n3,4,5,6\n", "is not a table with a header row"),
     ],
 )
 def test_new_rows_that_cannot_be_predicted_are_refused_and_leave_no_file(
@@ -281,7 +281,7 @@ def test_a_category_is_the_same_in_every_part_of_a_file(mixed, monkeypatch):
 def test_categories_that_training_did_not_have_are_named(mixed, capsys):
     folder, known = mixed
     means(folder, f"c\n{known[0]}\nnew\nnew\nother\n")
-    said = "has categories in 'c' that training did not have ('new', 'other'), in 3 rows, which count as none of the"
+    said = "has categories in 'c' that are not in the training rows ('new', 'other'), in 3 rows, which count as none of"
     assert said in capsys.readouterr().err
     with pytest.warns(UserWarning, match=r"X has categories in 'c' .* \('new'\), in 1 row, which count"):
         load(folder / "model").predict(pd.DataFrame({"c": ["new"]}))

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from dgpbench import DeepGPRegressor, load
-from dgpbench.data.scaling import Regression
+from dgpbench.data.standardise import Regression
 from dgpbench.methods.interface import restore_function
 from dgpbench.methods.predictor import arrays_of, assign
 from dgpbench.runs.resolve import resolve_overrides

@@ -232,12 +232,12 @@ def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):
         'METHOD = from_sklearn("bayes", lambda settings, seed: BayesianRidge())\n'
     )
     found = run(tmp_path, "bayes", f"--plugin={path}")
-    from dgpbench.data import registry
+    from dgpbench.data import datasets
     from dgpbench.runs.problem import prepare
     from dgpbench.runs.resolve import resolve_overrides
 
     same = resolve_overrides(["method=gpr", *QUICK])
-    problem = prepare(same, registry.load(same.dataset))
+    problem = prepare(same, datasets.load(same.dataset))
     fitted = BayesianRidge().fit(problem.train.X, problem.train.Y[:, 0])
     mean, deviation = fitted.predict(problem.test.X, return_std=True)
     scale = problem.scaler.scale_y
@@ -536,7 +536,7 @@ def test_a_table_shows_no_runs_of_other_code_than_what_is_loaded(tmp_path, capsy
 def test_the_networks_of_an_ensemble_share_no_initial_weights():
     """A network's output layer had the draws of the next one's hidden layer, but for their scale."""
     from dgpbench.baselines.networks import EnsembleSettings, fit_ensemble
-    from dgpbench.data.scaling import Regression
+    from dgpbench.data.standardise import Regression
     from dgpbench.training.monitor import Monitor
 
     train = Regression(np.linspace(-1, 1, 20).reshape(10, 2), np.zeros((10, 1)))
@@ -552,7 +552,7 @@ def test_the_networks_of_an_ensemble_share_no_initial_weights():
 def test_a_network_takes_a_step_for_every_batch_of_every_epoch(num_rows, epochs, steps):
     """Steps are taken a hundred in a call of Keras, also where they are no multiple of it."""
     from dgpbench.baselines.networks import DropoutSettings, fit_dropout
-    from dgpbench.data.scaling import Regression
+    from dgpbench.data.standardise import Regression
     from dgpbench.training.monitor import Monitor
 
     rng = np.random.default_rng(0)

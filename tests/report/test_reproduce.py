@@ -64,7 +64,7 @@ def test_exit_codes(results, status, code):
 def test_the_engine_turns_a_refusal_into_an_outcome():
     (outcome,) = engine.engine([resolve_overrides(["task=classic", "split=20"])], workers=1)
     assert outcome.status == "refused"
-    assert "split lies between 0 and 19" in outcome.message
+    assert "split must be between 0 and 19" in outcome.message
 
 
 def test_a_killed_worker_costs_one_run(monkeypatch):

@@ -403,9 +403,9 @@ def test_the_pit_histogram_and_the_reliability_diagram_of_all_splits(splits_of_s
 def synthetic_run(results: Path, posterior: dict[str, np.ndarray], **identity) -> pd.DataFrame:
     """A run on the synthetic data set bimodal whose record names the data that it was run on; its points with x."""
     from dgpbench.config.groups import describe
-    from dgpbench.data import registry
+    from dgpbench.data import datasets
 
-    table = registry.load(describe("dataset", "bimodal"))
+    table = datasets.load(describe("dataset", "bimodal"))
     rows = np.array([17, 3, 250, 101])
     points = toy_points(np.array([-1.0, -2.0, -3.0, -4.0]), 4).assign(row=rows)
     given = {"dataset": "bimodal", "protocol": "hernandez2018", "method": "mf"} | identity

@@ -124,14 +124,14 @@ def with_inputs(run: pd.Series) -> pd.DataFrame:
 
     :raises UserError: for another kind of data set, or one that is no longer the one that was run
     """
-    from dgpbench.data import registry
+    from dgpbench.data import datasets
 
     _refuse_compact(run.to_frame().T, store.POINTS)
     record = store.read_record(run["path"])
     spec = groups.describe("dataset", run["dataset"]) if run["dataset"] in groups.names("dataset") else {}
     if spec.get("kind") != "synthetic":  # a figure fetches nothing
         raise UserError(f"predictions are drawn for the synthetic data sets of one input, and {run['dataset']} is none")
-    table = registry.load(spec | record["config"]["dataset"])
+    table = datasets.load(spec | record["config"]["dataset"])
     if record["data"].get("digest_xy") != table.digest_xy:
         raise UserError(f"{run['path']} was run on another version of {run['dataset']}, so its inputs are not known")
     points = tables(run.to_frame().T, store.POINTS)

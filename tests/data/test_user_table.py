@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dgpbench.data.registry import load, specs
+from dgpbench.data.datasets import load, specs
 from dgpbench.data.table import Table
 from dgpbench.data.table_files import stem
 from dgpbench.data.text_files import separator_of
@@ -77,7 +77,7 @@ def test_the_nearest_float_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a,Y\n1,2\n3,4\n", r"dataset.target=y names no column; there are a, Y"),
+        ("a,Y\n1,2\n3,4\n", r"dataset.target=y is not a column; available: a, Y"),
         ("a,b,y\n1,2,3\n4,red,6\n", r"t.csv holds text in 1 cell \(row 2 of 'b': 'red'\)"),
         ("a,b,y\n1,2,3\n4,True,6\n", r"t.csv holds text in 1 cell \(row 2 of 'b': 'True'\)"),
         ("a,b,c,y\n1;2,x,3\n4;5,z,6\n".replace(";", ","), r"t.csv holds text in 2 cells .*dataset.categorical=auto"),
@@ -85,19 +85,19 @@ def test_the_nearest_float_is_taken(tmp_path: Path) -> None:
             'a,b,y\n"1,5",x,3\n"2,5",z,6\n',
             r"2 cells .*: dataset.decimal=comma reads '1,5' as 1.5; it also holds text in 2 .*categorical=auto",
         ),
-        ("a,y\n10 %,3\n20%,6\n", r"t.csv holds text in 2 cells .*: no setting reads percent signs: take them out"),
+        ("a,y\n10 %,3\n20%,6\n", r"t.csv holds text in 2 cells .*: no setting reads percent signs: remove them"),
         ("a,y\n1,2\n3,\n5,6\n", r"t.csv has no value \(NaN\) in 1 cell \(row 2 of 'y'\): dataset.missing=impute"),
         ("a,y\n1,2\nnan,3\n5,6\n", r"t.csv has no value \(NaN\) in 1 cell \(row 2 of 'a'\): dataset.missing=impute"),
         ("a,y\n1,2\n3,4\ninf,6\n", r"t.csv holds an infinite number in 1 cell \(row 3 of 'a': 'inf'\)"),
         ("a,y\n1,2\n3,2\n", r"the target 'y' of .*t.csv is 2 in every row"),
-        ("a,y\n1,2\n", r"t.csv holds 1 row below its header: a regression needs at least 2"),
-        ("a,y\n", r"t.csv holds 0 rows below its header"),
-        ("y\n1\n2\n", r"t.csv holds no column beside the target 'y'"),
-        ("", r"t.csv is no table with a header row"),
-        ("a,y\n1,2,3\n4,5,6\n", r"t.csv is no table with a header row"),
-        ("a,y\n1,2\n4,5,6\n", r"t.csv is no table with a header row"),
-        (b"\xff\xfe\x00a", r"t.csv is no text in UTF-8 .*: dataset.encoding=utf-16 may read it"),
-        (b"\xe9,y\n1,2\n3,4\n", r"t.csv is no text in UTF-8 .*: dataset.encoding=latin-1"),
+        ("a,y\n1,2\n", r"t.csv has 1 row below its header: a regression needs at least 2"),
+        ("a,y\n", r"t.csv has 0 rows below its header"),
+        ("y\n1\n2\n", r"t.csv has no column beside the target 'y'"),
+        ("", r"t.csv is not a table with a header row"),
+        ("a,y\n1,2,3\n4,5,6\n", r"t.csv is not a table with a header row"),
+        ("a,y\n1,2\n4,5,6\n", r"t.csv is not a table with a header row"),
+        (b"\xff\xfe\x00a", r"t.csv is not a text in UTF-8 .*: dataset.encoding=utf-16 may read it"),
+        (b"\xe9,y\n1,2\n3,4\n", r"t.csv is not a text in UTF-8 .*: dataset.encoding=latin-1"),
         ("a,y\n1,2\nred,3\n4,red\nblue,5\nx,1\n", r"in 3 cells \(row 2 of 'a': 'red', row 4 of 'a': 'blue', row 5"),
         (
             "a,b,y\n,,3\n,2,4\n1,,2\n1,1,1\n",
@@ -113,10 +113,10 @@ def test_the_nearest_float_is_taken(tmp_path: Path) -> None:
             "a;y\n1.500,5;2\n3;4\n",
             r"row 1 of 'a': '1.500,5'\): dataset.decimal=comma dataset.thousands=point reads '1.500,5' as 1500.5",
         ),
-        ("a,y\n2024-01-31,2\n2024-02-01,4\n", r"holds dates in 2 cells .*: dataset.dates=auto makes days"),
+        ("a,y\n2024-01-31,2\n2024-02-01,4\n", r"holds dates in 2 cells .*: dataset.dates=auto converts dates to days"),
         ("a,y\n31.1.2024,2\n1.2.2024,4\n", r"in 2 cells .*: dataset.dates=auto dataset.date_format=%d.%m.%Y"),
-        ("a,y\n1,2\n?,4\n3,4\n5,6\n", r"'\?'\): if it stands for no value, 'dataset.na_values=\[\"\?\"\]'"),
-        ("1,2,0.5\n4,5,6\n7,8,9\n", r"first row of .*t.csv holds numbers alone \(1, 2, 0.5\).*dataset.header=false"),
+        ("a,y\n1,2\n?,4\n3,4\n5,6\n", r"'\?'\): if it means a missing value, set 'dataset.na_values=\[\"\?\"\]'"),
+        ("1,2,0.5\n4,5,6\n7,8,9\n", r"first row of .*t.csv holds only numbers \(1, 2, 0.5\).*dataset.header=false"),
         ("a,a,y\n1,2,3\n4,5,6\n", r"more than one column 'a'; the later are read as 'a.1': 'dataset.drop=\[\"a.1\"\]'"),
         ("y,a,y\n1,2,3\n4,5,6\n", r"more than one column 'y'; the later are read as 'y.1'"),
         (",a,y\n1,2,3\n4,5,6\n", r"without a name, read as 'Unnamed: 0': 'dataset.drop=\[\"Unnamed: 0\"\]' leaves it"),
@@ -133,7 +133,7 @@ COUNTED = "id,a,y\n" + "\n".join(f"{(7 * row) % 10 + 1},{row % 3},{row * row}" f
 
 
 def test_a_column_that_counts_the_rows_in_whatever_order_is_a_question_with_two_answers(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"'id' of .* counts the rows.*'dataset.drop=\[id\]'.*'dataset.keep=\[id\]'"):
+    with pytest.raises(UserError, match=r"'id' of .* numbers the rows.*'dataset.drop=\[id\]'.*'dataset.keep=\[id\]'"):
         own(tmp_path, COUNTED)
     assert own(tmp_path, COUNTED, drop=["id"]).feature_names == ("a",)
     assert own(tmp_path, COUNTED, keep=["id"]).feature_names == ("id", "a")
@@ -168,7 +168,7 @@ def test_another_encoding_is_read_when_it_is_named(encoding: str, tmp_path: Path
 
 
 def test_an_encoding_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"dataset.encoding=klingon is no encoding"):
+    with pytest.raises(UserError, match=r"dataset.encoding=klingon is not a text encoding"):
         own(tmp_path, "a,y\n1,2\n3,4\n", encoding="klingon")
 
 
@@ -183,7 +183,7 @@ def test_every_format_gives_the_same_table_by_its_ending(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.xlsx", "t.xls", "t.csv.gz", "t.csv.xz"])
 def test_a_file_that_is_not_what_its_ending_says_is_one_sentence(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"t\.[a-z.]+ (is no|cannot be read)") as refusal:
+    with pytest.raises(UserError, match=r"t\.[a-z.]+ (is not|cannot be read)") as refusal:
         own(tmp_path, b"a,y\n1,2\n3,4\n", name)
     assert "\n" not in str(refusal.value)
 
@@ -201,7 +201,7 @@ def test_a_workbook_with_several_sheets_is_a_question(tmp_path: Path) -> None:
 def test_an_index_that_parquet_keeps_is_a_question(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2], "y": [3, 4]}, index=pd.Index(["x", "z"], name="who")).to_parquet(tmp_path / "t.parquet")
     spec = {**specs()["csv"], "path": str(tmp_path / "t.parquet"), "target": "y"}
-    with pytest.raises(UserError, match=r"index stored .* read as 'who': 'dataset.drop=\[who\]' leaves it out"):
+    with pytest.raises(UserError, match=r"has an index .* read as 'who': 'dataset.drop=\[who\]' leaves it out"):
         load(spec)
     assert load({**spec, "drop": ["who"]}).feature_names == ("a",)
     kept = load({**spec, "keep": ["who"], "categorical": "auto"})
@@ -252,7 +252,7 @@ def test_the_stem_is_fit_for_a_folder(name: str, expected: str) -> None:
 
 
 def test_a_csv_split_is_drawn_like_any_other(tmp_path: Path) -> None:
-    from dgpbench.data.tasks import InterpolationSettings, make_split
+    from dgpbench.data.splits import InterpolationSettings, make_split
 
     split = make_split(
         own(tmp_path, "a,y\n1,2\n3,4\n"), InterpolationSettings("interpolation", train_fraction=0.9), 0, specs()["csv"]

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dgpbench.data.cells import frame_of
-from dgpbench.data.registry import load, specs
+from dgpbench.data.cells import TableSettings, frame_of
+from dgpbench.data.datasets import load, specs
 from dgpbench.data.table import Table
-from dgpbench.data.table_settings import TableSettings
 from dgpbench.data.user_table import of_frame
 from dgpbench.errors import UserError
 
@@ -107,7 +106,7 @@ def test_following_the_advice_of_a_message_reads_the_numbers(cents: list[int], m
     [
         ("a;y\n3.274;1\n1,5;2\n", {"decimal": "comma"}, "dataset.thousands=point reads '3.274' as 3274"),
         ("a;y\n1,234;1\n2;2\n", {}, "decimal=comma reads '1,234' as 1.234, dataset.thousands=comma .* as 1234"),
-        ("a;y\n1,5;1\n2;2\n", {"thousands": "point"}, "are the same mark: dataset.decimal=comma goes with it"),
+        ("a;y\n1,5;1\n2;2\n", {"thousands": "point"}, "are the same mark: set dataset.decimal=comma"),
         ("a;b;y\n1,5;2.5;1\n2,5;3.5;2\n", {"decimal": "comma"}, "no setting reads these beside the other numbers"),
         ("d;y\n01012020;1\n02012020;2\n", {"dates": "auto", "date_format": "%d%m%Y"}, r"'dataset.dates=\[d\]' makes dates"),  # noqa: E501
         ("d;y\n1012020;1\n02012020;2\n", {"dates": ["d"], "date_format": "%d%m%Y"}, "no date in 1 cell .row 1"),
@@ -154,7 +153,7 @@ def test_ids_of_nineteen_digits_stay_apart_beside_a_gap(name: str, tmp_path: Pat
 
 def test_ids_that_floats_have_merged_are_refused() -> None:
     frame = pd.DataFrame({"a": [1234567890123456789, 1234567890123456788, None]})
-    with pytest.raises(UserError, match="floats merge such categories: give the column as text"):
+    with pytest.raises(UserError, match="floats merge such categories: convert the column to text"):
         of_frame(frame, np.arange(3.0), "y", replace(TableSettings.DEFAULT, categorical=["a"], missing="impute"))
 
 
@@ -203,7 +202,7 @@ def test_text_with_a_decimal_comma_is_read_in_parquet(tmp_path: Path) -> None:
 
 def test_a_stored_index_is_asked_about_unless_it_is_a_plain_range(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1.0, 2, 5], "y": [1, 2, 4]}, index=[5, 9, 2])
-    with pytest.raises(UserError, match=r"an index stored .*'dataset.drop=\[index\]' leaves it out, 'dataset.keep="):
+    with pytest.raises(UserError, match=r"has an index .*'dataset.drop=\[index\]' leaves it out, 'dataset.keep="):
         own(tmp_path, frame, "t.parquet")
     assert own(tmp_path, frame, "t.parquet", keep=["index"]).feature_names == ("index", "a")
     assert own(tmp_path, frame.reset_index(drop=True), "t.parquet").feature_names == ("a",)

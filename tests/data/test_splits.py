@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dgpbench.data.splits import FoldsSettings, InterpolationSettings, Split, TaskSettings, make_split, min_deviation
 from dgpbench.data.table import Table
-from dgpbench.data.tasks import FoldsSettings, InterpolationSettings, Split, TaskSettings, make_split, min_deviation
 from dgpbench.errors import UserError
 
 UCI, CSV = {"kind": "uci"}, {"kind": "csv"}
@@ -122,7 +122,7 @@ def test_classic_refuses_a_copy_in_another_order_and_a_table_without_published_s
     A = draw(20)
     spec = {"kind": "uci", "classic": {"num_splits": 20}, "digest_xy_ordered": table(A).digest_xy_ordered}
     assert len(make_split(table(A), TaskSettings("classic"), 19, spec).train) == 18
-    with pytest.raises(UserError, match="another order"):
+    with pytest.raises(UserError, match="does not have its rows in the order"):
         make_split(table(A[::-1]), TaskSettings("classic"), 0, spec)
     with pytest.raises(UserError, match="no published splits"):
         make_split(table(A), TaskSettings("classic"), 0, UCI)
@@ -137,11 +137,11 @@ def test_fixed_trains_on_the_first_rows_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("task", "split", "sentence"),
     [
-        (INTERPOLATION, -1, "split is a whole number from 0"),
-        (FoldsSettings("folds", num_folds=5), 5, "split lies between 0 and 4"),
+        (INTERPOLATION, -1, "split must be a whole number from 0"),
+        (FoldsSettings("folds", num_folds=5), 5, "split must be between 0 and 4"),
         (FoldsSettings("folds", num_folds=10), 0, "at most the 9 rows"),
-        (TaskSettings("classic"), 20, "split lies between 0 and 19"),
-        (TaskSettings("fixed"), 1, "split lies between 0 and 0"),
+        (TaskSettings("classic"), 20, "split must be between 0 and 19"),
+        (TaskSettings("fixed"), 1, "split must be between 0 and 0"),
     ],
 )
 def test_a_split_that_does_not_exist_is_refused(task: TaskSettings, split: int, sentence: str) -> None:

@@ -1,7 +1,7 @@
-"""Which rows train and which test, for each task.
+"""Training and test rows of each task.
 
-Random splits are drawn over the rows in the digest's sorted order, from a seed that knows the table's digest: copies of
-one table in any order of rows give the same training and test rows, and every method meets the same split.
+Random splits are drawn over the sorted rows, from a seed that depends on the table's digest: copies of one table in any
+order of rows give the same training and test rows, and every method gets the same split.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,11 +15,11 @@ from dgpbench.data.table import Table
 from dgpbench.errors import UserError
 from dgpbench.seeds import seed_for
 
-# The papers drop features that deviate no more than this, in raw units, from their extrapolation
-# (docs/methods.md, "Tasks").
+Rows = tuple[np.ndarray, np.ndarray]
+# For extrapolation, the papers drop features with at most this raw deviation (docs/methods.md, "Tasks").
 PAPERS_MIN_DEVIATION = 1e-3
 CLASSIC_FRACTION = 0.9
-FIRST_CHOICE = 10
+FIRST_TUNING_SPLIT = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Split:
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """A task that has no settings.
+    """Settings of a task without settings.
 
     :param name: a key of ``TASKS``
     """
@@ -46,26 +46,26 @@ class TaskSettings:
 
 @dataclass(frozen=True)
 class InterpolationSettings(TaskSettings):
-    """Random rows."""
+    """Settings of random splits."""
 
-    train_fraction: float = setting("share of the rows that train", above=0, below=1)
+    train_fraction: float = setting("fraction of training rows", above=0, below=1)
 
 
 @dataclass(frozen=True)
 class FoldsSettings(TaskSettings):
-    """k folds."""
+    """Settings of k folds."""
 
     num_folds: int = setting("number of folds", low=2)
 
 
 def make_split(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Split:
-    """The split of this number.
+    """Return one split.
 
-    :param spec: the data set's configuration: its kind, its published splits
-    :raises UserError: when there is no such split
+    :param spec: the data set's configuration, with its kind and published splits
+    :raises UserError: when the split does not exist
     """
     if not isinstance(split, int) or split < 0:
-        raise UserError(f"split is a whole number from 0, not {split}")
+        raise UserError(f"split must be a whole number from 0, not {split}")
     if table.num_rows < 2:
         raise UserError(f"{table.name} has {table.num_rows} row: a split needs at least 2")
     train, test = TASKS[task.name].rows(table, task, split, spec)
@@ -73,40 +73,36 @@ def make_split(table: Table, task: TaskSettings, split: int, spec: Mapping[str, 
 
 
 def min_deviation(task: TaskSettings, spec: Mapping[str, Any]) -> float:
-    """The raw standard deviation that a feature must exceed, for ``Standardiser.fit``.
+    """Return the raw standard deviation that a feature must exceed, for ``Standardiser.fit``.
 
-    The papers' absolute threshold belongs to their extrapolation on their tables; a user's own may be in any units.
+    The papers' threshold applies to extrapolation on their tables only; a user's table may have any units.
     """
     return PAPERS_MIN_DEVIATION if task.name == "extrapolation" and spec["kind"] != "csv" else 0.0
 
 
 def is_evaluation_split(identity: Mapping[str, Any], dataset: Mapping[str, Any]) -> bool:
-    """False for the splits on which the settings of ``protocol=lindinger2020`` at ``budget=laptop`` were chosen.
+    """Return False for the splits on which the settings of ``protocol=lindinger2020 budget=laptop`` were tuned.
 
-    These are the random splits from 10 of the shipped data sets; a mean that includes them flatters the methods.
+    These are the random splits from 10 of the shipped data sets; a mean that includes them is too optimistic.
     """
     random = identity["task"] in ("interpolation", "extrapolation") and dataset.get("kind") != "csv"
-    return not (random and identity["protocol"].startswith("lindinger2020") and identity["split"] >= FIRST_CHOICE)
-
-
-Rows = tuple[np.ndarray, np.ndarray]
+    return not (random and identity["protocol"].startswith("lindinger2020") and identity["split"] >= FIRST_TUNING_SPLIT)
 
 
 def interpolation(table: Table, task: InterpolationSettings, split: int, spec: Mapping[str, Any]) -> Rows:
-    """A random share of the rows trains. The permutation does not depend on the share: training sets are nested."""
+    """Train on a random fraction of the rows; the permutation does not depend on it, so training sets are nested."""
     rows = table.order[_generator("interpolation", table, split=split).permutation(table.num_rows)]
     num_train = min(max(round(task.train_fraction * table.num_rows), 1), table.num_rows - 1)
     return rows[:num_train], rows[num_train:]
 
 
 def extrapolation(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Rows:
-    """The test set is the lower half along a random direction w ~ N(0, I) of the standardised inputs.
+    """Test on the lower half along a random direction w ~ N(0, I) of the standardised inputs.
 
     Lindinger et al. (2020), Sec. 4; docs/methods.md, "Tasks".
     """
-    X = table.encoded(np.arange(table.num_rows))[0][
-        table.order
-    ]  # sorted, so that the means and deviations of every copy have the same bits
+    # Sorted, so that the means and deviations of every copy have the same bits.
+    X = table.encoded(np.arange(table.num_rows))[0][table.order]
     with np.errstate(over="ignore"):
         deviation = X.std(axis=0)
     kept = (X.max(axis=0) > X.min(axis=0)) & (deviation > min_deviation(task, spec))
@@ -114,21 +110,21 @@ def extrapolation(table: Table, task: TaskSettings, split: int, spec: Mapping[st
         raise UserError(f"no feature of {table.name} varies enough, within float64's range, to extrapolate along")
     X = (X[:, kept] - X[:, kept].mean(axis=0)) / deviation[kept]
     w = _generator("extrapolation", table, split=split).standard_normal(X.shape[1])
-    along = (X * w).sum(axis=1)  # equal rows get equal bits, as a BLAS product does not promise: then order decides
+    along = (X * w).sum(axis=1)  # a BLAS product might give equal rows different bits; then their order decides
     rows = table.order[np.argsort(along, kind="stable")]
     return rows[table.num_rows // 2 :], rows[: table.num_rows // 2]
 
 
 def classic(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Rows:
-    """The splits of Hernandez-Lobato & Adams (2015), from the stream that drew them, one permutation per split."""
+    """Return the splits of Hernandez-Lobato & Adams (2015), one permutation of their random stream per split."""
     published = spec.get("classic")
     if not published:
-        raise UserError(f"{table.name} has no published splits: take task=interpolation or task=folds")
+        raise UserError(f"{table.name} has no published splits: use task=interpolation or task=folds")
     _check_range(split, published["num_splits"], table)
     if table.digest_xy_ordered != spec["digest_xy_ordered"]:
         raise UserError(
-            f"this copy of {table.name} has its rows in another order than the published splits refer to "
-            f"(digest {table.digest_xy_ordered} instead of {spec['digest_xy_ordered']}): take task=interpolation"
+            f"this copy of {table.name} does not have its rows in the order of the published splits "
+            f"(digest {table.digest_xy_ordered} instead of {spec['digest_xy_ordered']}): use task=interpolation"
         )
     rows = classic_permutations(table.num_rows, split + 1)[-1]
     num_train = round(CLASSIC_FRACTION * table.num_rows)
@@ -136,16 +132,16 @@ def classic(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any
 
 
 def classic_permutations(num_rows: int, num_splits: int) -> list[np.ndarray]:
-    """The first permutations of the stream that drew the published splits, each [N]."""
+    """Return the first permutations [N] of the random stream of the published splits."""
     generator = np.random.RandomState(1)
     return [generator.permutation(num_rows) for _ in range(num_splits)]
 
 
 def folds(table: Table, task: FoldsSettings, split: int, spec: Mapping[str, Any]) -> Rows:
-    """The test set is one fold of k; one permutation serves all k, so every row is in exactly one test set."""
+    """Test on one fold of k; all k share one permutation, so that every row is in exactly one test set."""
     num_folds = task.num_folds
     if num_folds > table.num_rows:
-        raise UserError(f"task.num_folds is at most the {table.num_rows:,} rows of {table.name}, not {num_folds}")
+        raise UserError(f"task.num_folds must be at most the {table.num_rows:,} rows of {table.name}, not {num_folds}")
     _check_range(split, num_folds, table)
     rows = table.order[_generator("folds", table).permutation(table.num_rows)]
     parts = np.array_split(rows, num_folds)
@@ -153,12 +149,10 @@ def folds(table: Table, task: FoldsSettings, split: int, spec: Mapping[str, Any]
 
 
 def fixed(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Rows:
-    """The first rows of the file train, as the donor asks, or those of the file beside the user's test file."""
+    """Train on the first rows of the file, as its donor requires, or on the rows of dataset.path."""
     num_train = table.fixed_train_rows or spec.get("fixed_train_rows")
     if not num_train:
-        raise UserError(
-            f"{table.name} has no fixed split: take task=interpolation, or name test rows (dataset.test_path)"
-        )
+        raise UserError(f"{table.name} has no fixed split: use task=interpolation, or set dataset.test_path")
     _check_range(split, 1, table)
     if num_train >= table.num_rows:
         raise UserError(
@@ -169,7 +163,7 @@ def fixed(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any])
 
 @dataclass(frozen=True)
 class Task:
-    """How a task draws its rows, and its settings."""
+    """Function that draws a task's rows, and its settings."""
 
     rows: Callable[..., Rows]
     settings: type[TaskSettings] = TaskSettings
@@ -186,7 +180,7 @@ TASKS = {
 
 def _check_range(split: int, num_splits: int, table: Table) -> None:
     if split >= num_splits:
-        raise UserError(f"split lies between 0 and {num_splits - 1} for this task on {table.name}, not {split}")
+        raise UserError(f"split must be between 0 and {num_splits - 1} for this task on {table.name}, not {split}")
 
 
 def _generator(task: str, table: Table, **axes: object) -> np.random.Generator:

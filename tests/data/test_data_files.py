@@ -9,8 +9,8 @@ import pytest
 from conftest import TABLE, small_spec
 from pytest_httpserver import HTTPServer
 
-from dgpbench.data import manage
-from dgpbench.data.registry import load, specs
+from dgpbench.data import datasets
+from dgpbench.data.datasets import load, specs
 from dgpbench.errors import UserError
 
 URL = "http://127.0.0.1:9/folder/t.csv"
@@ -21,7 +21,7 @@ def only_small(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A registry of one data set, whose archive nobody serves."""
     spec = small_spec("http://127.0.0.1:9/folder/t.zip", URL)
     spec["sources"][0]["member"] = "in/t.csv"
-    monkeypatch.setattr(manage, "specs", lambda: {"small": spec})
+    monkeypatch.setattr(datasets, "specs", lambda: {"small": spec})
     return spec
 
 
@@ -34,7 +34,7 @@ def zipped(content: bytes) -> bytes:
 @pytest.mark.parametrize("name", ["t.csv", "renamed by hand.txt"])
 def test_an_inner_file_can_be_imported_under_any_name(name: str, tmp_path: Path, only_small: dict, cache: Path) -> None:
     (tmp_path / name).write_bytes(TABLE)
-    assert [row.status for row in manage.import_path(tmp_path / name)] == ["imported"]
+    assert [row.status for row in datasets.import_path(tmp_path / name)] == ["imported"]
     assert load(only_small).sources[0].path.startswith(str(cache))
     assert (tmp_path / name).exists()
 
@@ -42,7 +42,7 @@ def test_an_inner_file_can_be_imported_under_any_name(name: str, tmp_path: Path,
 @pytest.mark.parametrize("name", ["t.zip", "renamed.zip"])
 def test_an_archive_can_be_imported_under_any_name(name: str, tmp_path: Path, only_small: dict, cache: Path) -> None:
     (tmp_path / name).write_bytes(zipped(TABLE))
-    manage.import_path(tmp_path / name)
+    datasets.import_path(tmp_path / name)
     assert load(only_small).sources[0].path == str(cache / "127.0.0.1:9" / "folder" / "t.zip")
 
 
@@ -52,7 +52,7 @@ def test_a_folder_is_searched_for_files_that_a_data_set_knows(tmp_path: Path, on
     (folder / "t.csv").write_bytes(TABLE)
     (folder / "letter.txt").write_text("Dear reader, this is no table.")
     (folder / "photo.jpg").write_bytes(b"\xff\xd8")
-    assert [row.status for row in manage.import_path(tmp_path / "downloads")] == ["imported"]
+    assert [row.status for row in datasets.import_path(tmp_path / "downloads")] == ["imported"]
 
 
 def test_a_damaged_file_of_a_known_name_is_refused_with_its_digest(
@@ -60,7 +60,7 @@ def test_a_damaged_file_of_a_known_name_is_refused_with_its_digest(
 ) -> None:
     (tmp_path / "t.csv").write_bytes(TABLE.replace(b"10", b"11"))
     with pytest.raises(UserError, match=f"instead of {only_small['digest_xy']}"):
-        manage.import_path(tmp_path / "t.csv")
+        datasets.import_path(tmp_path / "t.csv")
     assert not cache.exists()
     assert (tmp_path / "t.csv").exists()
 
@@ -68,56 +68,56 @@ def test_a_damaged_file_of_a_known_name_is_refused_with_its_digest(
 def test_nothing_to_import_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear reader")
     with pytest.raises(UserError, match="holds no file of a data set"):
-        manage.import_path(tmp_path)
-    with pytest.raises(UserError, match="there is no file or folder"):
-        manage.import_path(tmp_path / "nothing")
+        datasets.import_path(tmp_path)
+    with pytest.raises(UserError, match="nothing does not exist"):
+        datasets.import_path(tmp_path / "nothing")
 
 
 def test_the_official_archive_is_imported_for_both_wines_and_powers_inner_workbook_for_power(
     mirror: Path, tmp_path: Path
 ) -> None:
     (wine,) = mirror.rglob("wine+quality.zip")
-    assert {(row.name, row.status) for row in manage.import_path(wine)} == {
+    assert {(row.name, row.status) for row in datasets.import_path(wine)} == {
         ("wine_red", "imported"),
         ("wine_white", "imported"),
     }
     (power,) = mirror.rglob("CCPP.zip")
     with zipfile.ZipFile(power) as archive:
         (tmp_path / "Folds5x2_pp.xlsx").write_bytes(archive.read("CCPP/Folds5x2_pp.xlsx"))
-    assert [row[:2] for row in manage.import_path(tmp_path / "Folds5x2_pp.xlsx")] == [("power", "imported")]
+    assert [row[:2] for row in datasets.import_path(tmp_path / "Folds5x2_pp.xlsx")] == [("power", "imported")]
     assert load(specs()["power"]).verified == load(specs()["wine_white"]).verified == "digest"
 
 
 def test_fetch_says_what_came_from_where(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
     httpserver.expect_request("/t.csv").respond_with_data(TABLE)
     good, bad = small_spec(httpserver.url_for("/t.csv")), small_spec("http://127.0.0.1:9/t.csv")
-    monkeypatch.setattr(manage, "specs", lambda: {"good": good, "bad": bad})
-    rows = manage.fetch()
+    monkeypatch.setattr(datasets, "specs", lambda: {"good": good, "bad": bad})
+    rows = datasets.fetch()
     assert [row[:2] for row in rows] == [("good", "ready"), ("bad", "refused")]
     assert httpserver.url_for("/t.csv") in rows[0].detail
     assert "no connection" in rows[1].detail
 
 
 def test_a_misspelt_data_set_is_refused_with_the_name_that_was_meant() -> None:
-    with pytest.raises(UserError, match=r"kin8mn is no data set; there are .*did you mean kin8nm\?"):
-        manage.fetch(["kin8mn"])
+    with pytest.raises(UserError, match=r"unknown data set 'kin8mn'; did you mean kin8nm\?; available: "):
+        datasets.fetch(["kin8mn"])
 
 
 def test_verify_notices_damage_and_removes_nothing(tmp_path: Path, only_small: dict, cache: Path) -> None:
-    assert manage.verify()[0][:2] == ("small", "absent")
+    assert datasets.verify()[0][:2] == ("small", "absent")
     (tmp_path / "t.csv").write_bytes(TABLE)
-    manage.import_path(tmp_path / "t.csv")
-    assert [row.status for row in manage.verify(["small"])] == ["ok"]
-    (stored,) = manage.where().files
+    datasets.import_path(tmp_path / "t.csv")
+    assert [row.status for row in datasets.verify(["small"])] == ["ok"]
+    (stored,) = datasets.where().files
     stored.write_bytes(TABLE[:-5])
-    assert [row.status for row in manage.verify()] == ["damaged"]
+    assert [row.status for row in datasets.verify()] == ["damaged"]
     assert stored.exists()
 
 
 def test_verify_checks_what_packages_ship_too() -> None:
-    assert [row[:2] for row in manage.verify(["boston", "step"])] == [("boston", "ok"), ("step", "ok")]
+    assert [row[:2] for row in datasets.verify(["boston", "step"])] == [("boston", "ok"), ("step", "ok")]
 
 
 def test_where_names_the_cache_the_mirror_and_the_files(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DGPBENCH_MIRROR", "http://127.0.0.1:9/")
-    assert manage.where() == manage.Where(cache, "http://127.0.0.1:9", ())
+    assert datasets.where() == datasets.Where(cache, "http://127.0.0.1:9", ())

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dgpbench.data.scaling import Standardiser
+from dgpbench.data.standardise import Standardiser
 from dgpbench.errors import UserError
 from dgpbench.predictive.mixture import GaussianMixture
 

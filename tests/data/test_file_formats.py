@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from dgpbench.data.readers import READERS, read
+from dgpbench.data.published import READERS, read
 
 A = [[0.1, 2.0, 3.5], [4.0, -5.25, 6e-3]]
 

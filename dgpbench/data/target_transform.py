@@ -1,6 +1,6 @@
-"""Increasing transformations of the target, after which its distribution is nearer to a Gaussian.
+"""Increasing transforms of the target that bring its distribution closer to a Gaussian.
 
-Methods are trained on z = g(y), standardised; predictions and scores are of y in its original units.
+Methods are trained on the standardised z = g(y); predictions and scores are of y in its original units.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from dgpbench.config.settings import typed
 from dgpbench.errors import UserError
 from dgpbench.predictive.warped import Warp
 
-MOST_ROWS = 100_000  # that maximum likelihood needs for four parameters
-LARGEST = 3.0  # of the logarithms of a width or a tail parameter: a factor of 20 about the deviation, or the Gaussian
+MOST_ROWS = 100_000  # in the fit of the four parameters
+LARGEST = 3.0  # absolute log of the width (in standard deviations) and of the tail parameter: a factor of 20
 
 
 @dataclass(frozen=True)
@@ -23,27 +23,27 @@ class Log:
 
     @classmethod
     def fit(cls, y: np.ndarray) -> Self:
-        """Nothing is estimated."""
+        """Return the transform; it has no parameters."""
         del y
         return cls()
 
     def forward(self, y: np.ndarray) -> np.ndarray:
-        """Log y; -inf where y has none."""
+        """Return log y; -inf where it does not exist."""
         with np.errstate(divide="ignore"):
             return np.log(np.maximum(y, 0.0))
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
-        """Exp z."""
+        """Return exp z."""
         return np.exp(z)
 
     def log_slope(self, y: np.ndarray) -> np.ndarray:
-        """Log of 1 / y; 0 where the density is."""
+        """Return log(1 / y); 0 where the density is 0."""
         return -np.log(np.where(np.asarray(y) > 0, y, 1.0))
 
 
 @dataclass(frozen=True)
 class SinhArcsinh:
-    """z = sinh(delta arcsinh((y - xi) / eta) - epsilon), which takes skewness and heavy or light tails away.
+    """z = sinh(delta arcsinh((y - xi) / eta) - epsilon), which removes skewness and heavy or light tails.
 
     Reference: Jones & Pewsey 2009; warped GPs: Snelson et al. 2004, Rios & Tobar 2019.
 
@@ -60,10 +60,7 @@ class SinhArcsinh:
 
     @classmethod
     def fit(cls, y: np.ndarray) -> Self:
-        """By maximum likelihood of y, as if z were standard normal.
-
-        :param y: [N] training targets
-        """
+        """Maximise the likelihood of training targets y [N], with z standard normal."""
         from scipy.optimize import minimize
 
         centre, spread = y.mean(), y.std()
@@ -72,23 +69,19 @@ class SinhArcsinh:
         location, log_width, skewness, log_tails = minimize(
             _loss, np.zeros(4), args=(values,), jac=True, bounds=bounds, method="L-BFGS-B"
         ).x
-        return cls(
-            float(centre + spread * location),
-            float(spread * np.exp(log_width)),
-            float(skewness),
-            np.exp(log_tails).item(),
-        )
+        width = float(spread * np.exp(log_width))
+        return cls(float(centre + spread * location), width, float(skewness), np.exp(log_tails).item())
 
     def forward(self, y: np.ndarray) -> np.ndarray:
-        """z."""
+        """Return z."""
         return np.sinh(self._angle(y))
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
-        """y = xi + eta sinh((arcsinh(z) + epsilon) / delta)."""
+        """Return y = xi + eta sinh((arcsinh(z) + epsilon) / delta)."""
         return self.location + self.width * np.sinh((np.arcsinh(z) + self.skewness) / self.tails)
 
     def log_slope(self, y: np.ndarray) -> np.ndarray:
-        """Log of delta cosh(delta arcsinh(x) - epsilon) / (eta sqrt(1 + x^2)) at x = (y - xi) / eta."""
+        """Return the log of delta cosh(delta arcsinh(x) - epsilon) / (eta sqrt(1 + x^2)) at x = (y - xi) / eta."""
         x = (y - self.location) / self.width
         return np.log(self.tails / self.width) + _log_cosh(self._angle(y)) - 0.5 * np.log1p(x**2)
 
@@ -100,40 +93,40 @@ TRANSFORMS: dict[str, type[Log | SinhArcsinh]] = {"log": Log, "sinh_arcsinh": Si
 
 
 def transformed(y: np.ndarray, warp: Warp | None) -> np.ndarray:
-    """z = g(y), or y itself.
+    """Return z = g(y), or y itself.
 
-    :raises UserError: for a target that has no z
+    :raises UserError: for a target outside the domain of g
     """
     if warp is None:
         return y
     if bad := np.flatnonzero(~np.isfinite(z := warp.forward(y))).tolist():
         raise UserError(
             f"dataset.target_transform=log needs a target above 0, and {len(bad):,} of {len(y):,} values are not, the "
-            f"first {y[bad[0]]:g}: dataset.target_transform=sinh_arcsinh takes any"
+            f"first {y[bad[0]]:g}: dataset.target_transform=sinh_arcsinh accepts any"
         )
     return z
 
 
 def to_json(warp: Warp) -> dict[str, Any]:
-    """As plain data."""
+    """Return plain data."""
     name = next(name for name, each in TRANSFORMS.items() if isinstance(warp, each))
     return {"name": name} | vars(warp)
 
 
 def from_json(plain: Mapping[str, Any]) -> Warp:
-    """What ``to_json`` was called on.
+    """Restore from ``to_json``.
 
-    :raises ValueError: for what it cannot have been called on
+    :raises ValueError: for invalid data
     """
     values = dict(plain)
     warp = typed(TRANSFORMS[values.pop("name")], values, "warp")
     if isinstance(warp, SinhArcsinh) and not (warp.width > 0 and warp.tails > 0):
-        raise ValueError("warp.width and warp.tails are not above 0")
+        raise ValueError("warp.width and warp.tails must be above 0")
     return warp
 
 
 def _loss(parameters: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    """-1/N sum_n log p(y_n), without its constant, and its gradient, at (xi, log eta, epsilon, log delta)."""
+    """Return -1/N sum_n log p(y_n) without its constant, and its gradient, at (xi, log eta, epsilon, log delta)."""
     location, log_width, skewness, log_tails = parameters
     width, tails = np.exp(log_width), np.exp(log_tails)
     x = (y - location) / width
@@ -148,5 +141,5 @@ def _loss(parameters: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def _log_cosh(x: np.ndarray) -> np.ndarray:
-    """Log cosh x, without overflow."""
+    """Return log cosh x without overflow."""
     return np.logaddexp(x, -x) - np.log(2)

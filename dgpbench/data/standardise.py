@@ -1,4 +1,4 @@
-"""Standard units from the training rows alone, and the way back."""
+"""Standardise tables by their training rows, and restore the original units of predictions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,24 +7,20 @@ from typing import Any
 import numpy as np
 
 from dgpbench.config.settings import typed
-from dgpbench.data import target_transforms
-from dgpbench.data.target_transforms import TRANSFORMS, transformed
+from dgpbench.data import target_transform
+from dgpbench.data.target_transform import TRANSFORMS, transformed
 from dgpbench.errors import UserError
 from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.predictive.quantiles import Quantiles, Samples
 from dgpbench.predictive.scores import Predicted
 from dgpbench.predictive.warped import Warp, warped
 
-Found = GaussianMixture | Quantiles | Samples  # what a predictor returns, in standard units
+Found = GaussianMixture | Quantiles | Samples  # predictions in standard units
 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """What a method sees: standardised rows.
-
-    :param X: [N, D]
-    :param Y: [N, 1]
-    """
+    """Standardised rows, as methods see them: X [N, D], Y [N, 1]."""
 
     X: np.ndarray
     Y: np.ndarray
@@ -37,10 +33,10 @@ class Standardiser:
     :param kept: [D'] column numbers of the features that vary on the training rows
     :param mean_X: [D'], original units
     :param scale_X: [D'], original units
-    :param mean_y: original units, or those of g(y)
+    :param mean_y: original units, or the units of g(y)
     :param scale_y: as ``mean_y``
     :param dropped: names of the features that do not vary
-    :param warp: g, where the target is transformed first
+    :param warp: g, if the target is transformed first
     """
 
     kept: np.ndarray
@@ -60,22 +56,25 @@ class Standardiser:
         min_deviation: float = 0.0,
         target_transform: str = "none",
     ) -> "Standardiser":
-        """Means and deviations of the training rows.
+        """Fit means and deviations to training rows X [N, D] and y [N] in original units.
 
-        :param X: [N, D] training rows, original units
-        :param y: [N] training targets, original units
-        :param min_deviation: features whose deviation is not above it are dropped too, as in the papers' extrapolation
-        :param target_transform: ``none``, or the name of what the target goes through first, estimated from these rows
+        :param min_deviation: drop features with at most this deviation too, as in the papers' extrapolation
+        :param target_transform: name of a transform of the target to fit first, or ``none``
         :raises UserError: when the target or every feature is constant, or a deviation is out of float64's range
         """
         if y.min() == y.max():
             raise UserError(f"the target is {y[0]:g} in all {len(y):,} training rows: there is nothing to learn")
-        # The computed deviation of a constant column need not be 0 (naval's P1: 2e-16), so compare the values.
+        # The computed deviation of a constant column may differ from 0 (naval's P1: 2e-16), so compare the values.
         varies = X.max(axis=0) > X.min(axis=0)
         kept = np.flatnonzero(varies & (_deviation(X) > min_deviation) if min_deviation else varies)
         if not len(kept):
             raise UserError(f"no feature varies on the {len(y):,} training rows: there is nothing to learn from")
-        _check_finite([feature_names[i] for i in kept] + ["the target"], np.column_stack([X[:, kept], y]))
+        columns = np.column_stack([X[:, kept], y])
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, variance = columns.mean(axis=0), _deviation(columns) ** 2
+        for i in np.flatnonzero(~(np.isfinite(mean) & np.isfinite(variance) & (variance > 0)))[:1]:
+            name = feature_names[kept[i]] if i < len(kept) else "the target"
+            raise UserError(f"the numbers of {name} are too large or too close together for float64: change its units")
         dropped = tuple(name for i, name in enumerate(feature_names) if i not in kept)
         X = X[:, kept]
         warp = TRANSFORMS[target_transform].fit(y) if target_transform in TRANSFORMS else None
@@ -83,38 +82,34 @@ class Standardiser:
         return cls(kept, X.mean(axis=0), X.std(axis=0), float(z.mean()), float(z.std()), dropped, warp)
 
     def transform(self, X: np.ndarray, y: np.ndarray) -> Regression:
-        """Rows in standard units.
-
-        :param X: [N, D], original units, every feature that ``fit`` was given
-        :param y: [N], original units
-        """
+        """Return X [N, D], with all features of ``fit``, and y [N] in standard units."""
         return Regression(self.inputs(X), (transformed(y, self.warp)[:, None] - self.mean_y) / self.scale_y)
 
     def inputs(self, X: np.ndarray) -> np.ndarray:
-        """Features in standard units, [N, D'], of rows X [N, D] in original units, whose targets need not be known."""
+        """Return features X [N, D] in standard units [N, D']."""
         return (X[:, self.kept] - self.mean_X) / self.scale_X
 
     def restore_inputs(self, X: np.ndarray) -> np.ndarray:
-        """Standardised rows in the original units of the features that vary, [N, D']."""
+        """Return standardised rows [N, D'] in the original units of the features that vary."""
         return X * self.scale_X + self.mean_X
 
-    def restore(self, found: Found) -> Predicted:
-        """Predictions in the original units of y: of mean_y + scale_y times what was predicted, through g's inverse."""
-        restored = found.shifted_scaled(self.mean_y, self.scale_y)
+    def restore(self, predictions: Found) -> Predicted:
+        """Return predictions in the original units of y: mean_y + scale_y times the prediction, through g's inverse."""
+        restored = predictions.shifted_scaled(self.mean_y, self.scale_y)
         return restored if self.warp is None else warped(restored, self.warp)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; a float keeps its bits."""
+        """Return plain data; floats keep their bits."""
         arrays = {name: getattr(self, name).tolist() for name in ("kept", "mean_X", "scale_X")}
         plain = arrays | {"mean_y": self.mean_y, "scale_y": self.scale_y, "dropped": list(self.dropped)}
-        return plain if self.warp is None else plain | {"warp": target_transforms.to_json(self.warp)}
+        return plain if self.warp is None else plain | {"warp": target_transform.to_json(self.warp)}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any], feature_names: Sequence[str]) -> "Standardiser":
-        """What ``to_json`` was called on.
+        """Restore from ``to_json``.
 
         :param feature_names: of all features, in order
-        :raises ValueError: for what it cannot have been called on
+        :raises ValueError: for invalid data
         """
         kinds = {"kept": tuple[int, ...], "mean_X": tuple[float, ...], "scale_X": tuple[float, ...]}
         lists = {name: typed(kind, plain[name], f"scaler.{name}") for name, kind in kinds.items()}
@@ -123,25 +118,17 @@ class Standardiser:
         mean_y, scale_y = (typed(float, plain[name], f"scaler.{name}") for name in ("mean_y", "scale_y"))
         constant = tuple(name for i, name in enumerate(feature_names) if i not in {*lists["kept"]})
         if not lists["kept"] or lists["kept"] != tuple(sorted({*lists["kept"]} & {*range(len(feature_names))})):
-            raise ValueError(f"scaler.kept is not numbers of some of the {len(feature_names)} features, in order")
+            raise ValueError(f"scaler.kept must be increasing numbers of the {len(feature_names)} features")
         if not len(kept) == len(mean_X) == len(scale_X) or tuple(plain["dropped"]) != constant:
-            raise ValueError("scaler.kept, mean_X, scale_X and dropped are not of the same features")
+            raise ValueError("scaler.kept, mean_X, scale_X and dropped disagree about the features")
         if not (np.all(scale_X > 0) and scale_y > 0):
-            raise ValueError("scaler.scale_X and scale_y are not all above 0")
-        warp = target_transforms.from_json(plain["warp"]) if "warp" in plain else None
+            raise ValueError("scaler.scale_X and scale_y must be above 0")
+        warp = target_transform.from_json(plain["warp"]) if "warp" in plain else None
         return cls(kept, mean_X, scale_X, mean_y, scale_y, constant, warp)
 
 
 def _deviation(values: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = values.std(axis=0)
-    # A sum of squares beyond float64 must not pass for a column that does not vary.
+    # A sum of squares beyond float64 must not look like a constant column.
     return np.where(np.isnan(deviation), np.inf, deviation)
-
-
-def _check_finite(names: Sequence[str], columns: np.ndarray) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = columns.mean(axis=0), _deviation(columns)
-    for name, fine in zip(names, np.isfinite(mean) & np.isfinite(deviation**2) & (deviation**2 > 0), strict=True):
-        if not fine:
-            raise UserError(f"the numbers of {name} are too large or too close together for float64: change its units")

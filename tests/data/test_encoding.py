@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from dgpbench.config.settings import typed as checked
-from dgpbench.data.encoding import ColumnEncoder, Schema, in_words, typed
-from dgpbench.data.registry import load, specs
+from dgpbench.data.cells import TableSettings
+from dgpbench.data.datasets import load, specs
+from dgpbench.data.encoding import ColumnEncoder, Schema, describe_columns, typed
+from dgpbench.data.splits import InterpolationSettings, make_split
 from dgpbench.data.table import Table
-from dgpbench.data.table_settings import TableSettings
-from dgpbench.data.tasks import InterpolationSettings, make_split
 from dgpbench.errors import UserError
 
 AUTO = {"missing": "impute", "categorical": "auto", "dates": "auto"}
@@ -106,7 +106,7 @@ def test_new_rows_are_treated_as_in_training(tmp_path: Path) -> None:
         encoder.transform(pd.concat([new, new[["age"]]], axis=1))
     with pytest.raises(UserError, match=r"holds text in 1 cell \(row 1 of 'age': 'old'\)"):
         encoder.transform(new.assign(age=["old"]))
-    with pytest.raises(UserError, match=r"holds neither true nor false in 1 cell \(row 1 of 'new': 3\)"):
+    with pytest.raises(UserError, match=r"holds values other than true and false in 1 cell \(row 1 of 'new': 3\)"):
         encoder.transform(new.assign(new=[3]))
 
 
@@ -182,7 +182,7 @@ def test_rows_with_a_gap_are_dropped_and_counted(tmp_path: Path) -> None:
 def test_a_row_without_a_target_trains_nothing_and_is_counted(tmp_path: Path) -> None:
     table = own(tmp_path, "a,b,y\n1,2,3\n,5,6\n7,8,\n", missing="impute")
     assert (table.num_rows, table.num_left_out) == (2, 1)
-    with pytest.raises(UserError, match="holds 1 row below its header, with 2 left out for want of a value"):
+    with pytest.raises(UserError, match="has 1 row below its header, and 2 left out because of missing values"):
         own(tmp_path, "a,b,y\n1,2,3\n,5,\n7,8,\n", missing="impute")
 
 
@@ -204,20 +204,20 @@ def test_other_ways_of_writing_dates(tmp_path: Path) -> None:
 
 def test_a_column_with_very_many_texts_is_a_question_unless_it_is_named(tmp_path: Path) -> None:
     text = "n,y\n" + "\n".join(f"name {row},{row % 7}" for row in range(51))
-    with pytest.raises(UserError, match=r"holds 51 different texts in 51 rows of 'n'.*'dataset.drop=\[n\]'"):
+    with pytest.raises(UserError, match=r"has 51 different texts in 51 rows of 'n'.*'dataset.drop=\[n\]'"):
         own(tmp_path, text, categorical="auto")
     assert len(own(tmp_path, text, categorical=["n"]).encoded(np.arange(51))[1].feature_names) == 51
 
 
 def test_the_summary_says_in_words_what_each_column_became(tmp_path: Path) -> None:
     _, encoder = own(tmp_path, HOUSES, **AUTO).encoded(np.arange(4))
-    assert in_words(json.loads(json.dumps(encoder.describe()))) == [
+    assert describe_columns(json.loads(json.dumps(encoder.describe()))) == [
         "  colour: 3 columns of 0 and 1, one for each category ((missing), blue, red); all 0 for an unknown one",
         "  age: numbers, 1 gap filled with the training rows' median, 3, and marked in a column",
         "  sold: days since 1970-01-01",
         "  new: 1 for true, 0 for false",
     ]
-    assert in_words(ColumnEncoder.of_numbers(["a", "b"]).describe()) == ["  a, b: numbers"]
+    assert describe_columns(ColumnEncoder.of_numbers(["a", "b"]).describe()) == ["  a, b: numbers"]
 
 
 def test_a_file_in_parts_is_the_file_and_a_refusal_counts_its_rows_from_the_beginning(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from scipy.optimize import check_grad
 from scipy.stats import norm
 
 from dgpbench import DeepGPRegressor, load
-from dgpbench.data import target_transforms
-from dgpbench.data.scaling import Standardiser
-from dgpbench.data.target_transforms import Log, SinhArcsinh
+from dgpbench.data import target_transform
+from dgpbench.data.standardise import Standardiser
+from dgpbench.data.target_transform import Log, SinhArcsinh
 from dgpbench.errors import NonFinitePredictions
 from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.predictive.quantiles import Quantiles, Samples
@@ -127,7 +127,7 @@ def test_sinh_arcsinh_is_fitted_by_maximum_likelihood():
 def test_the_likelihoods_gradient_is_its_derivative():
     y = np.random.default_rng(4).standard_t(3, size=50)
     at = np.array([0.3, -0.2, 0.4, -0.5])
-    assert check_grad(lambda p: target_transforms._loss(p, y)[0], lambda p: target_transforms._loss(p, y)[1], at) < 1e-6
+    assert check_grad(lambda p: target_transform._loss(p, y)[0], lambda p: target_transform._loss(p, y)[1], at) < 1e-6
 
 
 def test_the_transform_is_estimated_from_the_training_rows_and_kept(tmp_path):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dgpbench.config import groups
-from dgpbench.data import readers
-from dgpbench.data.registry import LOADERS, is_at_hand, load, specs
-from dgpbench.data.sources import sources_of
-from dgpbench.data.tasks import TASKS
+from dgpbench.data import published
+from dgpbench.data.datasets import LOADERS, is_offline, load, specs
+from dgpbench.data.download import sources_of
+from dgpbench.data.splits import TASKS
 from dgpbench.errors import UserError
 
 FILES = sorted([*groups.folder().glob("dataset/*.yaml"), *groups.folder().glob("task/*.yaml")])
@@ -37,7 +37,7 @@ def test_a_data_sets_configuration_has_what_lists_and_cards_need(name: str) -> N
         assert len(spec["columns"]) == spec["d"] + 1 + len(spec.get("other_targets", []))
         assert set(spec["card"]["constant"]) <= set(spec["columns"])
     for source in sources_of(spec.get("sources", [])):
-        assert source.reader.get("format", "csv") in readers.READERS
+        assert source.reader.get("format", "csv") in published.READERS
         assert source.place
 
 
@@ -46,18 +46,18 @@ def test_every_task_has_a_configuration() -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(UserError, match=r"dataset.kind is one of uci, embedded"):
+    with pytest.raises(UserError, match=r"dataset.kind=sql is unknown; available: uci, embedded"):
         load({"kind": "sql"})
 
 
 def test_what_needs_no_download_is_known_by_kind() -> None:
-    at_hand = {name for name, spec in specs().items() if is_at_hand(spec)} - {"flights"}
+    at_hand = {name for name, spec in specs().items() if is_offline(spec)} - {"flights"}
     assert at_hand == {"boston", "diabetes", "bimodal", "heteroscedastic", "step"}
-    assert not is_at_hand({**specs()["boston"], "package": "no_such_package"})
+    assert not is_offline({**specs()["boston"], "package": "no_such_package"})
 
 
 def test_listing_data_sets_imports_nothing_slow() -> None:
-    code = "import sys; from dgpbench.data import registry, manage; registry.specs(); print(*sys.modules)"
+    code = "import sys; from dgpbench.data import datasets, datasets; datasets.specs(); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"tensorflow", "pandas", "scipy", "sklearn", "pooch", "hydra"} & set(modules)
 
