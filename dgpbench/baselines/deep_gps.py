@@ -142,7 +142,7 @@ class GPyTorch:
 
 
 def fit_gpytorch(train: Regression, settings: GPyTorchSettings, seeds: Seeds, monitor: Monitor) -> GPyTorch:
-    """The layers, the bound and the optimiser of GPyTorch's example of deep GPs for regression."""
+    """Fit with the layers, bound and optimiser of GPyTorch's example of deep GPs for regression."""
     without_triton()
     import gpytorch
     import torch

@@ -48,7 +48,7 @@ class Ensemble:
 
 
 def fit_ensemble(train: Regression, settings: EnsembleSettings, seeds: Seeds, monitor: Monitor) -> Ensemble:
-    """Each network minimises its negative log-likelihood from its own initial weights and order of rows."""
+    """Fit each network by its negative log-likelihood, from its own initial weights and order of rows."""
     del monitor
     # Two seeds each, of the hidden and of the output layer.
     return Ensemble([_network(train, settings, seeds.initial + 2 * number) for number in range(settings.num_networks)])

@@ -36,7 +36,7 @@ class Blocks(NamedTuple):
         return lower_gram(self.diagonal[layer])
 
     def factors_as(self, kind: tf.DType) -> "Blocks":
-        """The same q with C, and covariances that are known, in another type."""
+        """Return the same q with C, and known covariances, in another type."""
         couplings = {key: tf.cast(C, kind) for key, C in self.couplings.items()}
         covariances = self.covariances and [tf.cast(S, kind) for S in self.covariances]
         return Blocks(self.structure, self.means, [tf.cast(C, kind) for C in self.diagonal], couplings, covariances)

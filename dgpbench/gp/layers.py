@@ -44,7 +44,7 @@ class FeatureRows(NamedTuple):
         return cls(A, features.prior_variance[0], features.residual[0], mean)
 
     def features(self) -> Features:
-        """Those of a minibatch."""
+        """Return the features of a minibatch."""
         A, mean = tf.transpose(self.A, [2, 0, 1]), tf.transpose(self.mean, [2, 0, 1])
         return Features(A, self.prior_variance, self.residual, mean)
 

@@ -65,7 +65,7 @@ class DeepGP(gpflow.Module):
 
 
 def build_prior(architecture: Architecture, X: np.ndarray, Z: np.ndarray) -> DeepGP:
-    """A deep GP at its starting values.
+    """Build a deep GP at its starting values.
 
     :param X: standardised training inputs [N, D], for the principal components of the mean maps
     :param Z: inducing inputs of the first layer [M, D]; those of later layers are Z through the mean maps

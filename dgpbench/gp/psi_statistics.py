@@ -97,7 +97,7 @@ def _squared_lengthscales(kernel, Z: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _upper(matrices: tf.Tensor):
-    """The entries m <= k of matrices [n, M, M], [n, M (M + 1) / 2]; the gradient looks up too, and scatters nothing."""
+    """The entries m <= k of matrices [n, M, M], [n, M (M + 1) / 2]; the gradient is a lookup too, without a scatter."""
     n, M, _ = matrices.shape
     first, second = _pairs(M)
     place = np.full([M, M], len(first))  # below the diagonal: the zero put last
@@ -147,7 +147,7 @@ def _columns(U: tf.Tensor, V: tf.Tensor, u: tf.Tensor, v: tf.Tensor, W: tf.Tenso
 
 @tf.custom_gradient
 def _one_column(U: tf.Tensor, V: tf.Tensor, u: tf.Tensor, v: tf.Tensor, w: tf.Tensor):
-    """One row w, where G = diag(g) E diag(w) is not needed.
+    """The case of one row w, which does not need G = diag(g) E diag(w).
 
     dU = g * E (w V)^T, du = g * E w^T, dV = w * (g U)^T E, dv = w * g^T E and dw = g^T E: E is read once each way.
     """
@@ -194,7 +194,7 @@ def _beside_ones(U: tf.Tensor) -> tf.Tensor:
 
 
 def _pieces(rows: tf.Tensor) -> list[tf.Tensor]:
-    """Some rows at a time, where their number is known when the graph is traced; else all of them."""
+    """Split the rows into pieces, if their number is known when the graph is traced."""
     B = rows.shape[0]
     if B is None:
         return [rows]

@@ -108,7 +108,7 @@ def fully_coupled(widths: Sequence[int]) -> Structure:
 
 
 def custom(widths: Sequence[int], blocks: Sequence[dict]) -> Structure:
-    """A user's own structure: a list of couplings between pairs of layers.
+    """Build a user's own structure from a list of couplings between pairs of layers.
 
     Each entry is ``{layers: [l, k], gps: PAIRS}`` with layers counted from 1 as in the papers, l >= k, and PAIRS
     either ``same`` (equal indices), ``all``, or a list of ``[t, s]`` counted from 1.

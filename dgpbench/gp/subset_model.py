@@ -123,7 +123,7 @@ def condition_on_labels(q: SubsetGaussian, y_S: tf.Tensor, s2: tf.Tensor) -> Lab
 
 
 def joint_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor, e_noise: tf.Tensor, e: tf.Tensor):
-    """One draw of (Z_S', z_b') from their exact joint, for every b, at O(B M^2) (docs/methods.md, "Subset of data").
+    """Draw (Z_S', z_b') from their exact joint, for every b, at O(B M^2) (docs/methods.md, "Subset of data").
 
         F_S = mu + C e_S;   Z_S' = F_S + sqrt(s2_l) e_noise;   z_b' = t_b^T F_S + sqrt(k_bb - t_b^T k_b + s2_l) e_b
 
@@ -143,7 +143,7 @@ def joint_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor
 
 
 def diagonal_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor, e_noise: tf.Tensor, e: tf.Tensor):
-    """Every row, in the subset or not, drawn from its own marginal: the published code, not the paper's bound.
+    """Draw every row, in the subset or not, from its own marginal: the published code, not the paper's bound.
 
     Z_S,m' ~ N(mu_m, Sig_mm + s2_l);   z_b' ~ N(t_b^T mu, k_bb - t_b^T k_b + t_b^T Sig t_b + s2_l)
     """
@@ -189,7 +189,7 @@ def kl_divergence(Lk: tf.Tensor, mean: tf.Tensor, covariance: tf.Tensor, log_det
 
 
 def _shared(values: tf.Tensor, Lk: tf.Tensor) -> tf.Tensor:
-    """One matrix for every path."""
+    """Repeat one matrix for every path."""
     return tf.broadcast_to(values, tf.concat([tf.shape(Lk)[:1], tf.shape(values)], axis=0))
 
 

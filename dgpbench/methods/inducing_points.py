@@ -41,7 +41,7 @@ def choose(name: str, X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray
 
 
 def kmeans_nearest(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
-    """The training row nearest to each k-means centre, the next nearest where it is taken (Jain et al., SoD)."""
+    """Choose the training row nearest to each k-means centre, or the next nearest if it is taken (Jain et al., SoD)."""
     chosen: list[int] = []
     free = np.ones(len(X), dtype=bool)
     for centre in kmeans_centres(X, num_inducing, seed):
@@ -82,7 +82,7 @@ def leverage_scores(features: np.ndarray, ridge: float) -> np.ndarray:
 
 
 def ridge_for(features: np.ndarray, dimension: float) -> float:
-    """The ridge at which the scores sum to ``dimension``, by bisection on its logarithm."""
+    """Find the ridge at which the scores sum to ``dimension``, by bisection on its logarithm."""
     values = np.maximum(np.linalg.eigvalsh(features.T @ features), 0.0)
     low, high = np.log(1e-12 * values.max()), np.log(values.max() * len(values))
     for _ in range(60):
@@ -93,7 +93,7 @@ def ridge_for(features: np.ndarray, dimension: float) -> float:
 
 
 def dpp(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
-    """The k-DPP's mode, found greedily: each row adds the most to det K_SS (Chen, Zhang & Zhou 2018, Algorithm 1).
+    """Find the k-DPP's mode greedily: each row adds the most to det K_SS (Chen, Zhang & Zhou 2018, Algorithm 1).
 
     Greedy maximisation and not a draw: it is the row of largest remaining variance each time (a pivoted Cholesky
     factorisation), costs O(N M^2), needs no N x N matrix, and is what Burt et al. 2020 advise for inducing points. The
@@ -124,7 +124,7 @@ def kernel_features(X: np.ndarray, landmarks: np.ndarray, lengthscale: float) ->
 
 
 def median_distance(X: np.ndarray, rng: np.random.Generator) -> float:
-    """The median distance of 1,000 random pairs of rows: the usual first lengthscale."""
+    """Return the median distance of 1,000 random pairs of rows: the usual first lengthscale."""
     first, second = rng.integers(len(X), size=(2, 1000))
     distances = np.linalg.norm(X[first] - X[second], axis=1)
     return float(np.median(distances[first != second])) or 1.0 if np.any(first != second) else 1.0

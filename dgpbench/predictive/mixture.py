@@ -119,7 +119,7 @@ class GaussianMixture(ShortRepr):
 
     @classmethod
     def concatenate(cls, parts: Sequence["GaussianMixture"]) -> "GaussianMixture":
-        """The mixtures of successive batches of rows, in turn; all must have the same S and P."""
+        """Join successive batches of rows; all must have the same S and P."""
         return cls(
             np.concatenate([part.means for part in parts], axis=1),
             np.concatenate([part.variances for part in parts], axis=1),

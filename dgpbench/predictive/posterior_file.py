@@ -81,7 +81,7 @@ def of_subset(means: Sequence[np.ndarray], factors: Sequence[np.ndarray], rows: 
 
 
 def of_grid(x: np.ndarray, y: np.ndarray, density: np.ndarray, draws: np.ndarray) -> Arrays:
-    """The predictive density and draws over the range of the only feature, in original units.
+    """Return the predictive density and draws over the range of the only feature, in original units.
 
     :param x: [G]
     :param y: [K]
@@ -108,7 +108,7 @@ def of_rows(train: np.ndarray, test: np.ndarray) -> Arrays:
 
 
 def rows(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The training and the test rows as ``of_rows`` takes them; None where the run has more than one feature."""
+    """Return the training and test rows as ``of_rows`` takes them; None for runs with several features."""
     return (arrays["rows_train"], arrays["rows_test"]) if "rows_train" in arrays else None
 
 

@@ -16,7 +16,7 @@ ROUNDING = 1e-6  # of a level, such as 1 - 0.975 or a float32
 
 
 def Gaussian(mean: np.ndarray, variance: np.ndarray) -> GaussianMixture:
-    """One Gaussian for each row, noise included.
+    """Return one Gaussian for each row, noise included.
 
     :param mean: [N], or [N, P]
     :param variance: as ``mean``, positive
@@ -60,12 +60,12 @@ class Quantiles(ShortRepr):
         return self.values.shape[1], self.values.shape[2]
 
     def shifted_scaled(self, shift: Any, scale: Any) -> "Quantiles":
-        """Those of shift + scale y."""
+        """Return the predictions of shift + scale y."""
         mean = None if self.mean is None else shift + scale * self.mean
         return Quantiles(self.levels, shift + scale * self.values, mean)
 
     def quantile(self, p: float) -> np.ndarray | None:
-        """Between the levels, by a straight line; None outside them, [N, P]."""
+        """Interpolate linearly between the levels; None outside them, [N, P]."""
         if not self.levels[0] - ROUNDING <= p <= self.levels[-1] + ROUNDING:
             return None
         p = float(np.clip(p, self.levels[0], self.levels[-1]))
@@ -75,14 +75,14 @@ class Quantiles(ShortRepr):
         return (1 - share) * self.values[above - 1] + share * self.values[above]
 
     def cdf(self, Y: np.ndarray) -> np.ndarray:
-        """The level at y, by a straight line between quantiles; half the outermost level beyond them, [N, P].
+        """Return the level at y by linear interpolation; half the outermost level beyond all quantiles, [N, P].
 
         Where quantiles are tied at y it is the mean of the lowest and the highest of their levels.
         """
         return (self._level((self.values <= Y).sum(axis=0), Y) + self._level((self.values < Y).sum(axis=0), Y)) / 2
 
     def _level(self, below: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """The level at y, above which lie all quantiles but the ``below`` lowest."""
+        """Return the level at y, which is above the ``below`` lowest quantiles."""
         K = len(self.levels)
         low, high = np.clip(below - 1, 0, K - 1), np.clip(below, 0, K - 1)
         left, right = (np.take_along_axis(self.values, each[None], axis=0)[0] for each in (low, high))
@@ -137,7 +137,7 @@ class Samples(ShortRepr):
         return self.draws.shape[1], self.draws.shape[2]
 
     def shifted_scaled(self, shift: Any, scale: Any) -> "Samples":
-        """Those of shift + scale y."""
+        """Return the predictions of shift + scale y."""
         return Samples(shift + scale * self.draws)
 
     def crps(self, Y: np.ndarray) -> np.ndarray:

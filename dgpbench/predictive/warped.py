@@ -109,7 +109,7 @@ class WarpedMixture(ShortRepr):
 
     @classmethod
     def concatenate(cls, parts: "Sequence[WarpedMixture]") -> "WarpedMixture":
-        """Those of successive batches of rows, in turn, with one transformation."""
+        """Join successive batches of rows with the same transformation."""
         return cls(GaussianMixture.concatenate([part.mixture for part in parts]), parts[0].warp)
 
     @cached_property

@@ -66,7 +66,7 @@ def fit(run: Run, train: Regression, seeds: Seeds, log: Monitor) -> Fit:
             if more is None or len(log.retries) == MAX_RETRIES:
                 raise
             method = more
-            log.begin_again({"jitter": method.jitter, "after": str(ended)})
+            log.restart({"jitter": method.jitter, "after": str(ended)})
 
 
 def as_precision(data: Regression, precision: str) -> Regression:

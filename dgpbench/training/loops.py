@@ -76,7 +76,7 @@ class AdamInParts:
         return [variable for adam in self._adams for variable in adam.variables()]
 
     def apply_gradients(self, pairs) -> None:
-        """One step of each."""
+        """Take one step of each optimiser."""
         for adam, own in self._split(list(pairs), lambda pair: pair[1]):
             adam.apply_gradients(own)
 

@@ -39,12 +39,12 @@ class Minibatches:
 
 
 def base_seed(seed: int) -> tf.Tensor:
-    """A 63-bit seed as the pair of integers that TensorFlow's stateless draws take."""
+    """Split a 63-bit seed into the pair of integers that TensorFlow's stateless draws take."""
     return tf.constant([seed % _SEED_HALF, seed // _SEED_HALF % _SEED_HALF], tf.int32)
 
 
 def stateless_normals(shapes: Sequence[Sequence], seed: tf.Tensor, step: tf.Tensor, dtype) -> list[tf.Tensor]:
-    """One standard normal tensor for each shape, a function of (seed, step, position in the list) alone."""
+    """Draw a standard normal tensor for each shape, as a function of (seed, step, position in the list) alone."""
     at_step = tf.random.experimental.stateless_fold_in(seed, tf.cast(step, tf.int32))
     seeds = [tf.random.experimental.stateless_fold_in(at_step, index) for index in range(len(shapes))]
     return [

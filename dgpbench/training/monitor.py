@@ -66,7 +66,7 @@ class Monitor:
     retries: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
 
-    def begin_again(self, note: dict[str, Any]) -> None:
+    def restart(self, note: dict[str, Any]) -> None:
         """Discard an attempt that diverged, except for a note; its time counts only towards the whole run's limit."""
         self.retries.append({"retry": len(self.retries) + 1, **note})
         self.trace.clear()

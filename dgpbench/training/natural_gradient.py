@@ -52,7 +52,7 @@ def natural_step(
 
 
 def _upper_cholesky(S: tf.Tensor) -> tf.Tensor:
-    """The upper triangular U with S = U U^T: J chol(J S J) J, where J reverses the order. NaN where there is none."""
+    """The upper triangular U with S = U U^T: J chol(J S J) J, where J reverses the order; NaN if it does not exist."""
     L = tf.linalg.cholesky(tf.reverse(S, [-2, -1]))
     return tf.reverse(tf.linalg.band_part(L, -1, 0), [-2, -1])
 
@@ -83,7 +83,7 @@ class NaturalGradientAdam:
         return self.adam.variables()
 
     def apply_gradients(self, pairs) -> None:
-        """One step of both."""
+        """Take one step of both optimisers."""
         pairs = list(pairs)
         gradients = {id(variable): gradient for gradient, variable in pairs if id(variable) in self._own}
         gamma = self.gamma(self.adam.iterations)
