@@ -212,17 +212,17 @@ def problem_of(values: Mapping[str, Any], form: Mapping[str, Field]) -> str | No
 
 
 def _problem_of_fields(values: Mapping[str, Any], form: Mapping[str, Field], where: str = "") -> str | None:
-    if missing := [where + name for name, field in form.items() if field.required and name not in values]:
-        return f"it lacks {', '.join(sorted(missing))}"
+    for name, field in form.items():
+        if name not in values:
+            if field.required:
+                missing = [where + name for name, field in form.items() if field.required and name not in values]
+                return f"it lacks {', '.join(sorted(missing))}"
+        elif not field.holds(values[name]):
+            return f"its {where}{name} is {shortened(values[name])}, not {field.words}"
+        elif field.parts is not None and (problem := _problem_of_fields(values[name], field.parts, f"{where}{name}.")):
+            return problem
     if form is IDENTITY and (unknown := set(values) - set(IDENTITY)):
         return f"its {where.rstrip('.')} has unknown keys: {', '.join(sorted(unknown))}"
-    present = [(name, field) for name, field in form.items() if name in values]
-    for name, field in present:
-        if not field.holds(values[name]):
-            return f"its {where}{name} is {shortened(values[name])}, not {field.words}"
-    for name, field in present:
-        if field.parts is not None and (problem := _problem_of_fields(values[name], field.parts, f"{where}{name}.")):
-            return problem
     return None
 
 
