@@ -51,7 +51,7 @@ figures: $(VENV)/.installed ## draw every figure that has records in results/ to
 	$(BIN)/dgpbench figure all --output results/figures $(ARGS)
 
 docs: $(VENV)/.installed ## write the tables of README.md and docs/ from results/records; ARGS=--check only looks
-	$(BIN)/dgpbench docs $(ARGS)
+	$(BIN)/python -m scripts.docs $(ARGS)
 
 bench: $(VENV)/.installed ## time gradient steps against their floors; ARGS='methods=mf,star,fc M=128,64 --output steps.csv'
 	$(BIN)/dgpbench bench steps $(ARGS)

@@ -185,9 +185,6 @@ def _add_report(commands) -> None:
         help="the folder that holds runs/ (default: results)",
     )
     report.add_argument("--output", metavar="FILE", help="where it goes (default: report.html in that folder)")
-    docs = commands.add_parser("docs", help="write the tables of README.md and docs/ from a checkout's results/records")
-    docs.add_argument("folder", nargs="?", default=".", help="the checkout (default: the current folder)")
-    docs.add_argument("--check", action="store_true", help="write nothing: exit code 1 where one is not current")
 
 
 def _folder(text: str) -> str:

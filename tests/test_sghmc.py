@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import small
 import tensorflow as tf
+from dgpbench.report.covariances import normality
 
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
@@ -13,7 +14,6 @@ from dgpbench.gp.objectives import log_joint
 from dgpbench.gp.propagation import split_layers
 from dgpbench.methods import sampling
 from dgpbench.methods.interface import Seeds
-from dgpbench.report.covariances import normality
 from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.monitor import Monitor
 from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerConstants, Schedule

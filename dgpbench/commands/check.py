@@ -14,10 +14,10 @@ def check(options: Namespace) -> int:
     if not (math.isfinite(options.tolerance) and options.tolerance >= 0):
         raise UserError(f"--tolerance {options.tolerance} cannot be used; it takes a number of at least 0")
     item = load(options.item, options.overrides)
-    path = Path(options.reference) if options.reference else reference.usual_path(item)
+    path = Path(options.reference) if options.reference else reference.default_path(item)
     lines = reference.check(options.item, options.overrides, path, options.tolerance)
-    for line in lines:
-        print(line.text)
-    moved = sum(not line.good for line in lines)
+    for _, text in lines:
+        print(text)
+    moved = sum(not good for good, _ in lines)
     print(f"{len(lines) - moved} of {len(lines)} cells are within {options.tolerance:g} of {path}")
     return int(moved > 0)

@@ -51,11 +51,12 @@ def _all(options: Namespace) -> int:
 
 def draw(item: items.Item, frame: "pd.DataFrame", first: Path, advice: str = ANOTHER_FOLDER) -> None:
     """Write an item's first figure to a file and the others beside it, each named after what it shows."""
-    from dgpbench.report.figures import render
+    from dgpbench.report.figures.item_figures import figures
+    from dgpbench.report.figures.page import save
 
-    for number, (name, page) in enumerate(render.figures(item, frame).items()):
+    for number, (name, page) in enumerate(figures(item, frame).items()):
         path = first.with_stem(f"{first.stem}-{name}") if number else first
-        print(f"figure: {render.save(page, path, advice=advice)}")
+        print(f"figure: {save(page, path, advice)}")
 
 
 def format_of(given: str | None, output: str | None) -> str:

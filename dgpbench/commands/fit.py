@@ -83,7 +83,7 @@ def _of_held_out(held_out: HeldOut) -> str:
 
 def _picture(model: Model, held_out: HeldOut, target: Path) -> str:
     """Draw the held-out rows beside the model, and say where; if that fails, why."""
-    from dgpbench.report.run_figure import run_figure, save
+    from dgpbench.report.figures.run_figure import run_figure, save
 
     choices, name = model.about["choices"], model.about["data"]["name"]
     title = f"{choices['method']} on {name}: {held_out.num_test:,} rows held out at random"

@@ -86,7 +86,7 @@ def with_picture(run: Run, outcome: Outcome) -> Outcome:
     """Draw the picture of a run that was done, where wanted; the message says where it is, or why there is none."""
     if outcome.status != "done" or outcome.directory is None or not run.limits.plot:
         return outcome
-    from dgpbench.report.run_figure import save_run_figure
+    from dgpbench.report.figures.run_figure import save_run_figure
 
     try:
         picture = save_run_figure(Path(outcome.directory))

@@ -112,7 +112,7 @@ def _settings(record) -> list[str]:
 
 
 def _plot(directory: Path, record, output: str | None) -> Path:
-    from dgpbench.report.run_figure import save_run_figure
+    from dgpbench.report.figures.run_figure import save_run_figure
 
     if record["status"] != "done":
         raise UserError(f"{directory} is {record['status']}: there are no predictions to draw")

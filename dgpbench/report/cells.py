@@ -2,8 +2,8 @@
 
 A mean is over the done runs of one budget, one protocol and one seed; a failed split is counted, never averaged over.
 Columns of a cell frame: metric, dataset, method (the series' name), num_layers, mean, stderr, count, failed, wanted,
-done (runs, with such a score or without), unknown (done runs, or pairs of them, whose files are elsewhere and whose
-compact records lack the value).
+done (runs, with such a score or without), unknown (done runs, or pairs of them, that lack the value in their compact
+records and have their files elsewhere).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +19,7 @@ from dgpbench.config import groups
 from dgpbench.config.canonical import canonical
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, Sweep, load
+from dgpbench.experiments.plan import plan_of
 from dgpbench.experiments.wanted import wanted as wanted_runs
 from dgpbench.methods.plugins import is_of_this_code
 from dgpbench.predictive.scores import METRICS, mean_density_difference, win_share
@@ -29,37 +30,53 @@ from dgpbench.runs.store import CONFLICT
 from dgpbench.training.settings import OPTIMISERS
 
 KEYS = ["dataset", "series", "num_layers"]
-NONE = "none"  # what a cell says whose runs are done and have no such score: quantiles give no density
+NONE = "none"  # text of a cell with done runs and no such score: quantiles have no density
 
 
 def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
-    """The runs of an item, done or not, each with the name of its ``series``.
+    """Select the runs of an item, done or not, each with the name of its ``series``.
 
-    Where runs of a cell were made with other settings than the rest, those that are not of the item's settings now have
-    the status ``conflict``: a mean over two settings would be of neither.
+    If the runs of a cell have different settings, those without the item's present settings get the status
+    ``conflict``: a mean over two settings would be of neither.
     """
-    parts = [_in_agreement(item, sweep, _matching(item, sweep, frame)) for sweep in item.sweeps]
-    named = [
-        part.assign(series=[sweep.name_of(method) for method in part["method"]])
-        for sweep, part in zip(item.sweeps, parts, strict=True)
-    ]
-    chosen = pd.concat(named) if named else frame.assign(series=[])
-    return chosen.drop_duplicates([*KEYS, "split", "path"]).sort_values(
-        [*KEYS, "split"], kind="stable", ignore_index=True
-    )
+    parts = []
+    for sweep in item.sweeps:
+        runs = _in_agreement(item, sweep, _matching(item, sweep, frame))
+        parts.append(runs.assign(series=[sweep.name_of(method) for method in runs["method"]]))
+    selected = (pd.concat(parts) if parts else frame.assign(series=[])).drop_duplicates([*KEYS, "split", "path"])
+    return selected.sort_values([*KEYS, "split"], kind="stable", ignore_index=True)
+
+
+def done_runs(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
+    """Select the done runs of an item, in the order of its methods, each with its cell's ``count`` and ``wanted``."""
+    runs = select(item, frame)
+    expected = wanted(item).rename_axis("place").reset_index()
+    done = runs[runs["status"] == "done"].astype({"num_layers": int}).merge(expected, how="left", on=KEYS)
+    done = done.assign(count=done.groupby(KEYS)["split"].transform("size"))
+    return done.sort_values(["place", "split"], kind="stable").drop(columns="place")
+
+
+def num_runs(item: Item) -> int:
+    """Return the number of runs of an item; a cell of a table has one for each split, a figure along M or tau more."""
+    splits, places = 0, []
+    for sweep in item.sweeps:
+        keys = dict.fromkeys(("method", "method.num_layers", "dataset", *sweep.settings()))
+        for one in sweep.combinations(list(keys)):  # a cell several times if settings are swept
+            splits += len(sweep.values["split"])
+            places.append((sweep.name_of(one["method"]), one["method.num_layers"], one["dataset"]))
+    if len(item.sweeps) > 1 and len(set(places)) < len(places):
+        return len(plan_of(item))  # two sweeps may share a run, as in Fig. S7: only its identity tells
+    return splits
 
 
 def within_reach(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
-    """The records that anything about an item is made of: those of its methods and data sets, of any task and budget.
-
-    To select from these takes less time than from all records.
-    """
+    """Select the records of an item's methods and data sets, of any task and budget; later selections are faster."""
     offered = {key: {value for sweep in item.sweeps for value in sweep.values[key]} for key in ("method", "dataset")}
     return frame[frame["method"].isin(offered["method"]) & frame["dataset"].isin(offered["dataset"])]
 
 
 def _matching(item: Item, sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
-    """The runs of a sweep, done or not."""
+    """Select the runs of a sweep, done or not."""
     rows = np.arange(len(frame))
     for key in ("budget", "protocol", "task", "dataset", "method", "method.num_layers", "split", "seed"):
         numbers = key in ("method.num_layers", "split", "seed")
@@ -67,19 +84,20 @@ def _matching(item: Item, sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
         found = frame[key.rpartition(".")[2]].to_numpy()
         rows = rows[np.fromiter((found[row] in offered for row in rows), bool, len(rows))]
     settings, changed, config = sweep.settings(), frame["overrides"].to_numpy(), frame["config"].to_numpy()
-    if sweep.start is not None or "init_from" in settings:  # which run each starts from is part of its identity
+    if sweep.start is not None or "init_from" in settings:  # the run that each starts from is part of its identity
         started = frame.iloc[[row for row in rows if "init_from" in changed[row]]]
         if started.empty:
             return started
         directories = {each.run.identity.directory("") for each in wanted_runs(item, sweep)}
-        return started[[_directory(row) in directories for _, row in started.iterrows()]]
+        axes = [each.name for each in fields(Identity)]
+        return started[[Identity(**row[axes]).directory("") in directories for _, row in started.iterrows()]]
     return frame.iloc[
         [row for row in rows if _set_so(settings, changed[row], config[row]) and is_of_this_code(config[row]["method"])]
     ]
 
 
 def _in_agreement(item: Item, sweep: Sweep, runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of a sweep, those in conflict marked; settings are looked up only where runs differ in theirs."""
+    """Mark the runs of a sweep that are in conflict; settings are resolved only if runs differ in theirs."""
     swept = [key for key in sweep.settings() if key != "init_from"]
     first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     differ = False
@@ -94,24 +112,19 @@ def _in_agreement(item: Item, sweep: Sweep, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def common(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What runs of a cell share of their configurations: all but split, seed and the run that they start from."""
+    """Return the part of a configuration that the runs of a cell share: all but split, seed and initial run."""
     return {key: value for key, value in config.items() if key not in ("split", "seed", "init_from")}
 
 
-def _directory(row: pd.Series) -> Path:
-    """The run's directory below any results."""
-    return Identity(**{each.name: row[each.name] for each in fields(Identity)}).directory("")
-
-
 def _set_so(settings: dict[str, tuple[str, ...]], changed: dict[str, Any], config: dict[str, Any]) -> bool:
-    """Whether a run has these settings, and no other change: one with another learning rate is another column."""
+    """Check that a run has these settings and no other change: another learning rate is another column."""
     if not set(changed) <= set(settings):
         return False
     return all(canonical(changed.get(key, setting_in(config, key))) in values for key, values in settings.items())
 
 
 def setting_in(config: Mapping[str, Any], key: str) -> Any:
-    """The value of a dotted key in a resolved configuration; None where neither it nor the key's section has one."""
+    """Return the value of a dotted key in a resolved configuration, or its default; None if it has neither."""
     value: Any = config
     for part in ("training.optimiser" if key == "optimiser" else key).split("."):
         if not isinstance(value, Mapping) or part not in value:
@@ -121,7 +134,7 @@ def setting_in(config: Mapping[str, Any], key: str) -> Any:
 
 
 def _default(config: Mapping[str, Any], key: str) -> Any:
-    """The default of a setting that came later, which a configuration leaves out (``config.settings.recorded``)."""
+    """Return the default of a setting that is newer than the record (``config.settings.recorded`` omits it)."""
     section, _, name = key.partition(".")
     settings = None
     if section == "training" and section in config:
@@ -134,12 +147,12 @@ def _default(config: Mapping[str, Any], key: str) -> Any:
 
 @cache
 def _method_settings(name: str) -> type[Any]:
-    """The class of a method's settings."""
+    """Return the class of a method's settings."""
     return type(resolve_overrides([f"method={name}"]).method)
 
 
 def wanted(item: Item) -> pd.DataFrame:
-    """Every column and data set of an item, in its order, with the number of splits that make a cell complete."""
+    """List every column and data set of an item, in its order, with the number of splits of a complete cell."""
     rows = [
         (one["dataset"], sweep.name_of(one["method"]), int(one["method.num_layers"]), len(sweep.values["split"]))
         for sweep in item.sweeps
@@ -149,12 +162,12 @@ def wanted(item: Item) -> pd.DataFrame:
 
 
 def cells(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
-    """All cells of all blocks of an item, missing ones included."""
+    """Return all cells of all blocks of an item, missing ones included."""
     return of_runs(item, select(item, frame))
 
 
 def of_runs(item: Item, runs: pd.DataFrame) -> pd.DataFrame:
-    """The same from the item's runs, as ``select`` gives them."""
+    """Return all cells from the item's runs, as ``select`` returns them."""
     expected = wanted(item)
     parts = [_cells_of(block, expected, runs) for block in item.blocks]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
@@ -163,58 +176,47 @@ def of_runs(item: Item, runs: pd.DataFrame) -> pd.DataFrame:
 def _cells_of(block: Block, expected: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     if block.pairs:
         expected = _pairs_wanted(block, expected)
-        values = compared(block, chosen)
-        broken = chosen[:0]
+        values, failed = compared(block, chosen), chosen[:0]
     else:
-        done = chosen[chosen["status"] == "done"]
-        values = done[[*KEYS, "split"]].assign(
-            value=value_of(block.metric)(done), here=would_be_here(block.metric, done)
-        )
-        broken = chosen[chosen["status"].isin(store.FAILED)]
-    elsewhere = values["value"].isna() & ~values["here"]
-    groups = values.assign(unknown=elsewhere).groupby(KEYS)
-    found = groups["value"]
-    summary = pd.DataFrame({
-        "mean": found.mean(), "deviation": found.std(), "count": found.count(), "unknown": groups["unknown"].sum(),
-        "done": groups.size(), "failed": broken.groupby(KEYS).size(),
-    })  # fmt: skip
-    merged = expected.join(summary, on=KEYS)
+        done, failed = chosen[chosen["status"] == "done"], chosen[chosen["status"].isin(store.FAILED)]
+        here = would_be_here(block.metric, done)
+        values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done), here=here)
+    groups = values.astype({"value": float}).assign(unknown=values["value"].isna() & ~values["here"]).groupby(KEYS)
+    summary = groups["value"].agg(["mean", "std", "count"])
+    stderr = summary.pop("std") / np.sqrt(summary["count"])
+    summary = summary.assign(stderr=stderr, unknown=groups["unknown"].sum(), done=groups.size())
+    merged = expected.join(summary, on=KEYS).join(failed.groupby(KEYS).size().rename("failed"), on=KEYS)
     counts = ["count", "failed", "unknown", "done"]
     merged[counts] = merged[counts].astype(float).fillna(0).astype(int)
-    merged["stderr"] = merged.pop("deviation") / np.sqrt(merged["count"].where(merged["count"] > 1))
     return merged.assign(metric=block.metric).rename(columns={"series": "method"})
 
 
 def done_elsewhere(item: Item, runs: pd.DataFrame, frame: pd.DataFrame) -> str | None:
-    """The other budgets at which more of an item's runs are done than at its own, in words; None without one.
+    """Name the other budgets with more done runs of an item than its own; None if there are none.
 
     :param runs: those at its own budget
     :param frame: all records
     """
     narrowed = [text for text in item.narrowed if not text.startswith("budget=")]
-    done = {item.budget: _num_done(runs)}
-    recorded = set(frame["budget"])
-    for budget in (name for name in groups.names("budget") if name in recorded):
+    done = {item.budget: (runs["status"] == "done").sum()}
+    for budget in [name for name in groups.names("budget") if name in set(frame["budget"])]:
         try:
             if budget not in done:
-                done[budget] = _num_done(select(load(item.name, [*narrowed, f"budget={budget}"]), frame))
-        except UserError:  # a budget of fewer splits may have none of those that are asked for
+                others = select(load(item.name, [*narrowed, f"budget={budget}"]), frame)
+                done[budget] = (others["status"] == "done").sum()
+        except UserError:  # a budget of fewer splits may have none of the requested ones
             continue
     more = [f"{count} at budget={budget}" for budget, count in done.items() if count > done[item.budget]]
     return f"more of its runs are done at other budgets: {', '.join(more)}" if more else None
 
 
-def _num_done(runs: pd.DataFrame) -> int:
-    return int((runs["status"] == "done").sum())
-
-
 def incomplete_text(row) -> str:
-    """What a cell says that lacks splits: 7/10, or none where its runs are done and have no such score."""
+    """Return the text of a cell without all splits: 7/10, or none if its runs are done and have no such score."""
     return NONE if has_none(row) else f"{int(row.count)}/{int(row.wanted)}"
 
 
 def has_none(row) -> bool:
-    """Whether all runs of a cell are done and none of them has such a score."""
+    """Check that all runs of a cell are done and none of them has such a score."""
     return bool(row.done >= row.wanted and not row.count and not row.unknown)
 
 
@@ -222,19 +224,16 @@ def has_none(row) -> bool:
 
 
 def value_of(metric: str) -> Callable[[pd.DataFrame], pd.Series]:
-    """How a metric is read off a frame of runs: a score, or what follows from seconds or the trace."""
+    """Return the function from a frame of runs to a metric: a score, or a number from seconds or the trace."""
     special = {"elbo": _elbo, "seconds_per_step": _seconds_per_step}
     return special.get(metric, lambda runs: runs[metric] if metric in runs else pd.Series(np.nan, runs.index))
 
 
-def is_here(paths: pd.Series) -> np.ndarray:
-    """Which runs have their own files here."""
-    return np.array([Path(path).is_dir() for path in paths], dtype=bool)
-
-
 def would_be_here(metric: str, runs: pd.DataFrame) -> np.ndarray:
-    """Which runs would show a metric here if they had it: scores are in the record itself, others in a run's files."""
-    return np.ones(len(runs), dtype=bool) if metric in METRICS else is_here(runs["path"])
+    """Check which runs would have a metric here: scores are in the record itself, others in a run's files."""
+    if metric in METRICS:
+        return np.ones(len(runs), dtype=bool)
+    return np.array([Path(path).is_dir() for path in runs["path"]], dtype=bool)
 
 
 def _seconds_per_step(runs: pd.DataFrame) -> pd.Series:
@@ -244,28 +243,25 @@ def _seconds_per_step(runs: pd.DataFrame) -> pd.Series:
 
 def _elbo(runs: pd.DataFrame) -> pd.Series:
     """The mean ELBO of the last tenth of the trace, from the trace or from the compact record."""
-    values = [_elbo_of(Path(run.path), run.compact) for run in runs.itertuples(index=False)]
+    values = []
+    for path, compact in zip(runs["path"], runs["compact"], strict=True):
+        if compact is not None and not Path(path).is_dir():
+            values.append(compact.get("elbo"))
+        else:
+            trace = Path(path, store.TRACE)
+            values.append(
+                compact_records.final_elbo(pd.read_parquet(trace, columns=["elbo"])) if trace.is_file() else None
+            )
     return pd.Series(values, index=runs.index, dtype=float)
-
-
-def _elbo_of(directory: Path, compact: Mapping[str, Any] | None) -> float | None:
-    return final_elbo(directory) if compact is None or directory.is_dir() else compact.get("elbo")
-
-
-def final_elbo(directory: Path) -> float:
-    """The ELBO at the end of one run's training, NaN without a trace."""
-    path = directory / store.TRACE
-    if not path.is_file():
-        return float("nan")
-    found = compact_records.final_elbo(pd.read_parquet(path, columns=["elbo"]))
-    return float("nan") if found is None else found
 
 
 # Direct comparisons ---------------------------------------------------------------------------------------------------
 
+COMPARISONS = {"win_frequency": win_share, "tll_difference": mean_density_difference}
+
 
 def _pairs_wanted(block: Block, expected: pd.DataFrame) -> pd.DataFrame:
-    """One column for each pair whose both sides are among the series, at the depths that both have."""
+    """List one column for each pair with both sides among the series, at the depths that both have."""
     rows = []
     for first, second in block.pairs:
         a, b = (expected[expected["series"] == side] for side in (first, second))
@@ -275,11 +271,8 @@ def _pairs_wanted(block: Block, expected: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*KEYS, "wanted"])
 
 
-COMPARISONS = {"win_frequency": win_share, "tll_difference": mean_density_difference}
-
-
 def compared(block: Block, chosen: pd.DataFrame) -> pd.DataFrame:
-    """Direct comparisons of the done runs: columns dataset, series, num_layers, split, value, here."""
+    """Compare the done runs of each pair: columns dataset, series, num_layers, split, value, here."""
     rows = [
         (row.dataset, f"{first}_vs_{second}", row.num_layers, row.split, _value(block.metric, row), False)
         for first, second, both in pairs_of(block, chosen)
@@ -289,7 +282,7 @@ def compared(block: Block, chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def pairs_of(block: Block, chosen: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Both sides of each pair of a block: a row for each split that is done on both, their columns ending in _a, _b."""
+    """Yield each pair of a block with a row for each split done on both sides; columns end in _a, _b."""
     done = chosen[chosen["status"] == "done"]
     for first, second in block.pairs:
         a, b = (done[done["series"] == side] for side in (first, second))
@@ -297,12 +290,12 @@ def pairs_of(block: Block, chosen: pd.DataFrame) -> Iterator[tuple[str, str, pd.
 
 
 def _value(metric: str, row: Any) -> float:
-    """From the rows of both runs where they are here, else as the compact records have it; NaN where they do not."""
+    """Compute a comparison from the rows of both runs if they are here, else from the compact records; or NaN."""
     if Path(row.path_a).is_dir() and Path(row.path_b).is_dir():
         return COMPARISONS[metric](points_of(row.path_a), points_of(row.path_b))
     return row.against_a.get(row.key_b, {}).get(metric, float("nan"))
 
 
 def points_of(directory: str) -> pd.DataFrame:
-    """What a direct comparison needs of a run's rows."""
+    """Read the columns of a run's rows that a direct comparison needs."""
     return pd.read_parquet(Path(directory, store.POINTS), columns=["row", "y", "log_density"])

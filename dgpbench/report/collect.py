@@ -1,9 +1,9 @@
-"""All records of a results folder as one tidy frame: what every table, figure and comparison starts from.
+"""All records of a results folder as one tidy frame, the source of every table, figure and comparison.
 
-One row for each run, raw or compact: its identity, how it ended, its scores and seconds. ``overrides`` and ``config``
-hold the record's own mappings, so that a table can pick exactly the runs it is about; arrays stay in the files beside
-the record. ``path`` is the run's directory, or FILE:LINE of its compact record where that is all there is; ``compact``
-is that record, raw files or not, and ``against`` its direct comparisons with other runs, by their ``key``.
+One row for each run, raw or compact: its identity, status, scores and seconds. ``overrides`` and ``config`` are the
+record's own mappings, so that a table can select its runs; arrays stay in the files beside the record. ``path`` is the
+run's directory, or FILE:LINE of a compact record without files; ``compact`` is the compact record, and ``against`` its
+direct comparisons with other runs, by their ``key``.
 """
 
 import sys
@@ -27,25 +27,24 @@ COLUMNS = (*IDENTITY, "is_evaluation_split", "overrides", *PLAIN, *ROWS, "path",
 
 
 def load_results(results_dir: str | Path = "results") -> "pd.DataFrame":
-    """One row for each run of ``results_dir``, in columns of single values, as ``DataFrame.to_parquet`` takes them.
+    """Return one row for each run of ``results_dir``, in columns that ``DataFrame.to_parquet`` accepts.
 
-    ``overrides`` and ``config`` are JSON texts: '{}' where nothing was overridden.
+    ``overrides`` and ``config`` are JSON texts: '{}' without overrides.
 
-    :raises UserError: for a file, a folder that is not there, or one that is runs/ or records/ itself
+    :raises UserError: for a file, a missing folder, or runs/ or records/ itself
     """
     frame = collect(results_dir, required=True).drop(columns=["compact", "against"])
     return frame.assign(overrides=frame["overrides"].map(canonical), config=frame["config"].map(canonical))
 
 
 def collect(results_dir: str | Path = "results", *, required: bool = False) -> "pd.DataFrame":
-    """One row for each run of ``results_dir``; what is wrong with it and its records is named on standard error.
+    """Return one row for each run of ``results_dir``; problems with it and its records go to standard error.
 
-    Columns: ``COLUMNS``, each score under its own name (false in ``is_evaluation_split``: a split on which this
-    package's settings were chosen, which belongs in no mean of scores), ``seconds_tracing``, ``seconds_training``, ...
-    ``frame.attrs["problems"]`` lists what is wrong, one sentence each: damaged records, which are left out, and records
-    that contradict each other.
+    Columns: ``COLUMNS``, each score under its own name, ``seconds_tracing``, ``seconds_training``, ... Splits that this
+    package's settings were chosen on are False in ``is_evaluation_split``: no mean of scores includes them.
+    ``frame.attrs["problems"]`` has a sentence for each damaged record, which is left out, and each contradiction.
 
-    :param required: whether a folder without results is refused, and not only named
+    :param required: refuse a folder without results
     :raises UserError: for a file
     """
     no_results = store.why_no_results(results_dir)
@@ -58,7 +57,7 @@ def collect(results_dir: str | Path = "results", *, required: bool = False) -> "
 
 
 def frame_of(runs: "Iterable[StoredRecord | ValueError]") -> "pd.DataFrame":
-    """The frame of some runs, as ``collect`` gives it."""
+    """Return the frame of some runs, as ``collect`` returns it."""
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
@@ -69,7 +68,7 @@ def frame_of(runs: "Iterable[StoredRecord | ValueError]") -> "pd.DataFrame":
         else:
             rows.append(_row(found))
     extra = dict.fromkeys(key for row in rows for key in row if key not in COLUMNS)
-    with pd.option_context("future.infer_string", False):  # texts as objects: choosing rows takes half the time
+    with pd.option_context("future.infer_string", False):  # selecting rows by objects takes half the time
         frame = pd.DataFrame(rows, columns=[*COLUMNS, *extra])
     frame.attrs["problems"] = problems
     return frame
@@ -83,5 +82,5 @@ def _row(found: StoredRecord) -> dict[str, Any]:
     evaluates = {"is_evaluation_split": is_evaluation_split(who, record["config"].get("dataset", {}))}
     seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
     where = {"path": found.source, "key": found.key, "compact": found.compact, "against": found.against}
-    # no score takes the place of what names the run
+    # in this order: a score must not replace a part of the identity
     return dict(record["scores"]) | seconds | named | plain | evaluates | where

@@ -1,4 +1,12 @@
-"""Ours beside the published value: the difference in combined standard errors and a verdict for each cell, in words."""
+"""Our numbers beside the published ones: a rule and a verdict for each cell, the share that agrees, and texts.
+
+A rule compares our cells with the published ones and returns a word for each; one of its words means agreement. Cells
+that cannot be judged (incomplete, or without a standard error on either side) get the reason instead.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -6,21 +14,252 @@ import pandas as pd
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.report import published
-from dgpbench.report.agreement import Comparison
-from dgpbench.report.cells import of_runs, select, value_of
+from dgpbench.report.cells import incomplete_text, of_runs, select, value_of
 from dgpbench.report.collect import collect
 from dgpbench.report.rendering import document, grid_text
-from dgpbench.report.tables import about, cell_text
-from dgpbench.report.verdicts import BOUND, PAIRED, judgement
+from dgpbench.report.tables import about, cell_text, loss_of, side
 from dgpbench.runs.summary import decimals
 
 KEYS = ["metric", "dataset", "method", "num_layers"]
+WITHIN, BETTER, WORSE = "within", "better", "worse"
+SAME, UNDECIDED, OPPOSITE = "same", "undecided", "opposite"
+SIMILAR, SLOWER, FASTER = "similar", "slower", "faster"
+# Symbols of the verdicts in tables without room for words.
+MARKS = {WITHIN: "≈", BETTER: "▲", WORSE: "▼", SAME: "≈", UNDECIDED: "~", OPPOSITE: "≠"}
+MARKS |= {SIMILAR: "≈", FASTER: "▲", SLOWER: "▼"}
+BOUND = 2.0  # combined standard errors
+FACTOR = 1.5  # of seconds, after the machine's own factor is divided out
+FEWEST = 3  # cells with a meaningful median ratio
+PAIRED = (
+    "Where the paper's authors gave a number for each split, a cell is judged by the mean difference on equal splits "
+    "and its standard error."
+)
+
+
+# Rules ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that judges cells, and how texts describe it.
+
+    :param judge: cells -> verdict of each
+    :param agreeing: the verdict of cells that agree
+    :param others: the verdicts of judged cells that do not agree
+    :param counts: describes the agreeing cells
+    """
+
+    judge: Callable[[pd.DataFrame], list[str]]
+    agreeing: str
+    others: tuple[str, ...]
+    counts: str
+    sentence: str
+
+
+def _obstacle(row, spread_needed: bool = True) -> str | None:
+    """Return the reason that a cell cannot be judged."""
+    if row.count < row.wanted:
+        return incomplete_text(row)
+    if spread_needed and pd.isna(row.published_stderr):
+        return "no published spread"
+    return "one split" if spread_needed and pd.isna(row.stderr) else None
+
+
+def by_standard_errors(cells: pd.DataFrame) -> list[str]:
+    """Judge by two combined standard errors around the published mean, else by the metric's direction."""
+
+    def verdict(row) -> str:
+        if abs(row.in_errors) <= BOUND:
+            return WITHIN
+        loss = loss_of(row.metric)
+        return BETTER if loss(row.published + row.difference) < loss(row.published) else WORSE
+
+    return [_obstacle(row) or verdict(row) for row in cells.itertuples(index=False)]
+
+
+def by_winner(cells: pd.DataFrame, even: float) -> list[str]:
+    """Judge by the winner, here and in the paper: the side beyond ``even`` by more than the standard error."""
+
+    def verdict(row) -> str:
+        digits = len(row.published_text.split()[0].partition(".")[2])  # as printed, or rounding would decide ties
+        ours = side(round(row.mean, digits), round(row.stderr, digits), even)
+        theirs = side(row.published, row.published_stderr, even)
+        if ours == theirs:
+            return SAME
+        return OPPOSITE if ours == -theirs else UNDECIDED
+
+    return [_obstacle(row) or verdict(row) for row in cells.itertuples(index=False)]
+
+
+def by_ratio(cells: pd.DataFrame) -> list[str]:
+    """Judge seconds by their ratio to the published ones, relative to the median ratio: machines differ."""
+    complete = cells["count"] == cells["wanted"]
+    ratio = np.log(cells["mean"] / cells["published"]).where(complete)
+    relative = np.exp(ratio - ratio.median())
+    few = "too few cells" if complete.sum() < FEWEST else None
+
+    def verdict(value: float) -> str:
+        if 1 / FACTOR <= value <= FACTOR:
+            return SIMILAR
+        return SLOWER if value > FACTOR else FASTER
+
+    rows = zip(cells.itertuples(index=False), relative, strict=True)
+    return [_obstacle(row, spread_needed=False) or few or verdict(value) for row, value in rows]
+
+
+_USUAL = Rule(
+    by_standard_errors,
+    WITHIN,
+    (BETTER, WORSE),
+    "within two combined standard errors",
+    "within: at most two combined standard errors, sqrt(ours^2 + published^2), from the published mean; "
+    "else better or worse, by the metric's direction. Where the paper prints no spread, a cell is not judged.",
+)
+_SPECIAL = {
+    "win_frequency": Rule(
+        partial(by_winner, even=0.5),
+        SAME,
+        (UNDECIDED, OPPOSITE),
+        "with the same winner",
+        "win_frequency: same where both, as printed, name one winner, a share beyond 0.50 by its standard error, "
+        "or neither names one; undecided where one side names none; else opposite.",
+    ),
+    "tll_difference": Rule(
+        partial(by_winner, even=0.0),
+        SAME,
+        (UNDECIDED, OPPOSITE),
+        "with the same sign",
+        "tll_difference: same where both, as printed, have one sign, beyond zero by the standard error, "
+        "or neither has one; undecided where one side has none; else opposite.",
+    ),
+    "seconds_per_step": Rule(
+        by_ratio,
+        SIMILAR,
+        (FASTER, SLOWER),
+        "of similar relative cost",
+        "seconds_per_step: the machines differ, so the median ratio ours/published is divided out; "
+        f"similar within a factor of {FACTOR:g}, else slower or faster than the others. Of fewer than {FEWEST} cells "
+        "none is judged.",
+    ),
+}
+
+
+def rule_of(metric: str) -> Rule:
+    """Return the rule for a metric."""
+    return _SPECIAL.get(metric, _USUAL)
+
+
+# Cells ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Share:
+    """Number of judged cells of one metric that agree, and of the others; ``left_out`` could not be judged.
+
+    :param others: verdict -> number of cells, for all verdicts but the agreeing one
+    :param paired: cells are judged by differences on equal splits
+    """
+
+    metric: str
+    agreeing: int
+    others: Mapping[str, int]
+    left_out: int
+    paired: bool = False
+
+    @property
+    def what(self) -> str:
+        """Description of the agreeing cells."""
+        return "within two standard errors on equal splits" if self.paired else rule_of(self.metric).counts
+
+    @property
+    def judged(self) -> int:
+        """Number of cells with a verdict."""
+        return self.agreeing + sum(self.others.values())
+
+    @property
+    def text(self) -> str:
+        """'tll: 60 of 64 judged cells (94 %) within two combined standard errors, 3 better, 1 worse; 0 left out'."""
+        share = f" ({100 * self.agreeing / self.judged:.0f} %)" if self.judged else ""
+        others = ", ".join(f"{number} {verdict}" for verdict, number in self.others.items())
+        return (
+            f"{self.metric}: {self.agreeing} of {self.judged} judged cells{share} {self.what}, {others}; "
+            f"{self.left_out} left out"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Our cells with the published ones.
+
+    :param frame: all records
+    :param runs: the item's runs, as ``cells.select`` returns them
+    :param cells: one row for each published number of the narrowed item
+    :param splits: one row for each redone split with a published number of its own: metric, dataset, method,
+        num_layers, split, value, published
+    """
+
+    item: Item
+    frame: pd.DataFrame
+    runs: pd.DataFrame
+    cells: pd.DataFrame
+    splits: pd.DataFrame | None = None
+
+    def shares(self) -> list[Share]:
+        """Return one share for each metric."""
+        shares = []
+        for metric, part in self.cells.groupby("metric", sort=False):
+            rule, counts = rule_of(str(metric)), part["verdict"].value_counts()
+            agreeing, *others = (int(counts.get(verdict, 0)) for verdict in (rule.agreeing, *rule.others))
+            left_out = len(part) - agreeing - sum(others)
+            named = dict(zip(rule.others, others, strict=True))
+            shares.append(Share(str(metric), agreeing, named, left_out, paired=bool(part["paired"].any())))
+        return shares
+
+    def misses(self) -> pd.DataFrame:
+        """Return the judged cells that do not agree, the furthest in combined standard errors first."""
+        wrong = [row.verdict in rule_of(row.metric).others for row in self.cells.itertuples(index=False)]
+        far = self.cells["in_errors"].abs()[wrong].sort_values(ascending=False, kind="stable")
+        return self.cells.loc[far.index]
+
+    @property
+    def redone(self) -> int:
+        """Number of published cells with all their splits."""
+        return int((self.cells["count"] == self.cells["wanted"]).sum())
+
+    @property
+    def sentence(self) -> str:
+        """How many published cells are redone, the share that agrees, and the largest miss."""
+        redone, shares = self.redone, self.shares()
+        begin = f"{redone} of {len(self.cells)} published cells are redone"
+        judged = sum(share.judged for share in shares)
+        if redone > judged:
+            begin += f", {redone - judged} of which cannot be judged for want of a standard error"
+        texts = [f"{share.text}." for share in shares if share.judged]
+        return " ".join([f"{begin}.", *texts, *([self.largest_miss] if judged else [])])
+
+    @property
+    def largest_miss(self) -> str:
+        """A sentence about the judged cell that is furthest from the published one."""
+        missed = list(self.misses().itertuples(index=False))
+        places = [f"{column_name(row.method, row.num_layers)} on {row.dataset}" for row in missed]
+        if not missed:
+            return "No cell disagrees."
+        row = missed[0]
+        if pd.isna(row.in_errors):  # seconds, which the papers print without a standard error
+            named = [f"{place} ({row.verdict})" for place, row in zip(places, missed, strict=True)]
+            return f"The misses are {', '.join(named)}."
+        digits = {block.metric: block.digits for block in self.item.blocks}[row.metric]
+        errors = "standard errors on equal splits" if row.paired else "combined standard errors"
+        return (
+            f"The largest miss is {places[0]}: {row.metric} {cell_text(row, digits)}, "
+            f"published {row.published_text}, {abs(row.in_errors):.1f} {errors} apart ({row.verdict})."
+        )
 
 
 def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -> Comparison:
-    """The comparison of an item, narrowed by overrides; ``frame`` saves reading the records again.
+    """Compare an item, narrowed by overrides; ``frame`` saves reading the records again.
 
-    :raises UserError: where the paper prints no numbers for the item
+    :raises UserError: if the paper prints no numbers for the item
     """
     item = load(name, given)
     if not published.of_item(name):
@@ -33,30 +272,27 @@ def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -
 
 
 def of_cells(item: Item, cells: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> Comparison:
-    """The same from an item's cells and runs."""
+    """Compare an item's cells and runs."""
     splits = _each_split(item, runs)
     return Comparison(item, frame, runs, judge(with_published(cells, item.name, splits)), splits)
 
 
 def _each_split(item: Item, runs: pd.DataFrame) -> pd.DataFrame | None:
-    """Ours beside the published number of the same split, where a paper's authors gave those."""
+    """Join ours with the published number of the same split, if a paper's authors gave those."""
     theirs = published.by_split(item.name)
     if theirs is None:
         return None
     done = runs[runs["status"] == "done"]
-    keys = [*KEYS[1:], "split"]
-    ours = [
-        done.assign(method=done["series"], metric=block.metric, value=value_of(block.metric)(done))
-        for block in item.blocks
-    ]
-    return pd.concat(ours)[["metric", *keys, "value"]].merge(theirs, on=["metric", *keys]).dropna()
+    done = done.assign(method=done["series"])
+    ours = pd.concat([done.assign(metric=each.metric, value=value_of(each.metric)(done)) for each in item.blocks])
+    return ours[[*KEYS, "split", "value"]].merge(theirs, on=[*KEYS, "split"]).dropna()
 
 
 def with_published(cells: pd.DataFrame, item: str, splits: pd.DataFrame | None) -> pd.DataFrame:
-    """The cells that the paper has, with its number, its standard error and the difference between the two.
+    """Select the cells with a published number; add it, its standard error and the difference between the two.
 
-    ``in_errors`` is the difference of the means in combined standard errors. Where the paper's numbers of all splits of
-    a cell are known (``paired``), difference and ``in_errors`` are those of the mean difference on equal splits.
+    ``in_errors`` is the difference of the means in combined standard errors. If the paper's numbers of all splits of a
+    cell are known (``paired``), difference and ``in_errors`` are those of the mean difference on equal splits.
     """
     both = published.beside(cells, item).dropna(subset="published").reset_index(drop=True)
     complete = both["count"] == both["wanted"]
@@ -76,90 +312,65 @@ def with_published(cells: pd.DataFrame, item: str, splits: pd.DataFrame | None) 
 
 
 def judge(cells: pd.DataFrame) -> pd.DataFrame:
-    """A verdict for each cell, by its metric's rule."""
+    """Add a verdict for each cell, by its metric's rule."""
     verdicts = pd.Series("", index=cells.index)
     for metric, part in cells.groupby("metric", sort=False):
-        verdicts[part.index] = judgement(str(metric)).function(part)
+        verdicts[part.index] = rule_of(str(metric)).judge(part)
     return cells.assign(verdict=verdicts)
 
 
-# Words ----------------------------------------------------------------------------------------------------------------
+# Texts ----------------------------------------------------------------------------------------------------------------
 
 
 def render(made: Comparison, form: str) -> str:
-    """The comparison as md, tex, html, or csv: one line for each published number."""
+    """Return the comparison as md, tex, html, or csv: one line for each published number."""
     if form == "csv":
-        return _csv(made)
+        numbers = ["mean", "stderr", "count", "wanted", "published", "published_stderr", "difference", "in_errors"]
+        frame = made.cells[[*KEYS, *numbers, "verdict"]].copy()
+        frame.loc[frame["count"] < frame["wanted"], ["mean", "stderr"]] = float("nan")
+        return frame.to_csv(index=False, lineterminator="\n")
     parts = []
     for block in made.item.blocks:
         lines = made.cells[made.cells["metric"] == block.metric]
         parts.append((block.metric, grid_text(_grid(block, lines), form, "data set")))
         if made.splits is not None and block.metric in set(made.splits["metric"]):
-            own = made.splits[made.splits["metric"] == block.metric]
-            parts.append((f"{block.metric}, split by split", grid_text(split_grid(own), form, "data set")))
-    return document(f"{made.item.title}: ours and published", parts, _notes(made), form)
+            splits = made.splits[made.splits["metric"] == block.metric]
+            parts.append((f"{block.metric}, split by split", grid_text(split_grid(splits), form, "data set")))
+    notes = [f"{share.text}." for share in made.shares()]
+    notes += dict.fromkeys(rule_of(metric).sentence for metric in made.cells["metric"])
+    notes += [published.spread_sentence(made.item.name), *([PAIRED] if made.cells["paired"].any() else [])]
+    if made.item.budget != "paper":
+        notes.append(f"Ours is budget={made.item.budget}; the published runs are of budget=paper.")
+    notes += about(made.item, made.cells, made.runs, made.frame)
+    return document(f"{made.item.title}: ours and published", parts, notes, form)
 
 
 def _grid(block: Block, lines: pd.DataFrame) -> pd.DataFrame:
-    digits = block.digits
-    rows = list(lines.itertuples(index=False))
-    columns = {
-        "method": [column_name(row.method, row.num_layers) for row in rows],
-        "ours": [cell_text(row, digits) for row in rows],
-        "published": [row.published_text for row in rows],
-        "difference": ["" if pd.isna(row.difference) else f"{row.difference:+z.{digits}f}" for row in rows],
-        "in s.e.": [
-            ""
-            if pd.isna(row.in_errors)
-            else f"{row.in_errors:+z.{2 if abs(row.in_errors) > BOUND >= round(abs(row.in_errors), 1) else 1}f}"
-            for row in rows
-        ],
-        "verdict": [row.verdict for row in rows],
+    def in_errors(value: float) -> str:
+        rounded_to_bound = abs(value) > BOUND >= round(abs(value), 1)
+        return "" if pd.isna(value) else f"{value:+z.{2 if rounded_to_bound else 1}f}"
+
+    rows = {
+        "method": [column_name(row.method, row.num_layers) for row in lines.itertuples(index=False)],
+        "ours": [cell_text(row, block.digits) for row in lines.itertuples(index=False)],
+        "published": list(lines["published_text"]),
+        "difference": ["" if pd.isna(value) else f"{value:+z.{block.digits}f}" for value in lines["difference"]],
+        "in s.e.": list(map(in_errors, lines["in_errors"])),
+        "verdict": list(lines["verdict"]),
     }
-    return pd.DataFrame(columns, index=[row.dataset for row in rows])
+    return pd.DataFrame(rows, index=list(lines["dataset"]))
 
 
 def split_grid(rows: pd.DataFrame) -> pd.DataFrame:
-    """The mean difference on equal splits, and how far scores go up and down together."""
+    """Return the mean difference on equal splits, and the correlation of scores over splits."""
     lines = {}
     for dataset, part in rows.groupby("dataset", sort=False):
         difference = part["value"] - part["published"]
         digits = decimals(10 * difference.sem() if len(part) > 1 else difference.mean(), 3)  # two of the error's
         error = f" ± {difference.sem():.{digits}f}" if len(part) > 1 else ""
-        together = f"{part['value'].corr(part['published']):.2f}" if len(part) > 2 else ""
         lines[dataset] = {
             "splits": len(part),
             "ours - published": f"{difference.mean():+.{digits}f}{error}",
-            "correlation": together,
+            "correlation": f"{part['value'].corr(part['published']):.2f}" if len(part) > 2 else "",
         }
     return pd.DataFrame.from_dict(lines, orient="index")
-
-
-def _notes(made: Comparison) -> list[str]:
-    metrics = dict.fromkeys(made.cells["metric"])
-    notes = [f"{share.text}." for share in made.shares()]
-    notes += dict.fromkeys(judgement(metric).sentence for metric in metrics)
-    notes.append(published.spread_sentence(made.item.name))
-    if made.cells["paired"].any():
-        notes.append(PAIRED)
-    if made.item.budget != "paper":
-        notes.append(f"Ours is budget={made.item.budget}; the published runs are of budget=paper.")
-    return [*notes, *about(made.item, made.cells, made.runs, made.frame)]
-
-
-def _csv(made: Comparison) -> str:
-    columns = [
-        *KEYS,
-        "mean",
-        "stderr",
-        "count",
-        "wanted",
-        "published",
-        "published_stderr",
-        "difference",
-        "in_errors",
-        "verdict",
-    ]
-    frame = made.cells[columns].copy()
-    frame.loc[frame["count"] < frame["wanted"], ["mean", "stderr"]] = float("nan")
-    return frame.to_csv(index=False, lineterminator="\n")

@@ -1,7 +1,6 @@
-"""The report: one HTML file that needs nothing else, no network and no script but a few lines of its own.
+"""The report: one HTML file without other files, network access or scripts but its own few lines.
 
-Every text that comes from a record or a file goes through the template's autoescape; the only markup that is handed to
-it as such are figures that matplotlib wrote, which escapes the names in them itself.
+The template escapes every text from a record or file; figures alone are markup: matplotlib escapes the names in them.
 """
 
 import gc
@@ -10,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from multiprocessing import forkserver, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,25 +26,42 @@ from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, load
 from dgpbench.methods.plugins import load as load_plugin
 from dgpbench.methods.plugins import loaded
-from dgpbench.report import cells, comparisons, sections
+from dgpbench.report import cells, html_grids, published, tables
 from dgpbench.report.collect import collect
-from dgpbench.report.figures import render
+from dgpbench.report.compare import of_cells
+from dgpbench.report.figures.item_figures import figures
 from dgpbench.report.figures.style import house_style
 from dgpbench.runs import store
 from dgpbench.system import files
 
 TEMPLATES = Path(__file__).with_name("templates")
-IMPORTED = [__name__, "scipy.stats"]  # what sections need
-MANY = 200  # records: the sections of fewer take less time than processes take to start
+IMPORTED = [__name__, "scipy.stats"]  # modules that sections need
+MANY = 200  # records: sections of fewer take less time than the start of processes
 
-_kept: pd.DataFrame  # the records, in a worker process alone
+_kept: pd.DataFrame  # the records, in worker processes only
+
+
+@dataclass
+class Section:
+    """An item at one budget: its grids, its figures as (title, SVG), and notes on what is missing.
+
+    :param finding: how many published cells are redone and agree; empty if the paper prints no numbers
+    """
+
+    anchor: str
+    title: str
+    subtitle: str
+    finding: str = ""
+    grids: list[html_grids.Grid] = field(default_factory=list)
+    figures: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) -> Path:
     """Write the report of a results folder.
 
     :param workers: processes that share the sections of a long report
-    :raises UserError: where there is no record to report, or the file cannot be written
+    :raises UserError: if there is no record to report, or the file cannot be written
     """
     output = Path(output)
     if workers > 1:
@@ -60,47 +76,32 @@ def write_report(results_dir: str | Path, output: str | Path, workers: int = 1) 
 
 
 def page(frame: pd.DataFrame, results_dir: str, folder: Path, workers: int) -> str:
-    """The report's HTML; links to records are relative to ``folder``, where it will lie."""
-    problems = frame.attrs.get("problems", [])
-    frame = sections.with_groups(frame)
-    frame.attrs.clear()  # pandas would copy them with every selection
-    items = [section for section in _sections(frame, results_dir, workers) if section]
-    rows = sections.run_rows(frame)
-    for row in rows:
-        row["link"] = quote(os.path.relpath(_record_of(row["path"]), folder or "."))
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            items=items,
-            overview=[*comparisons.own_table_grids(frame), *sections.dataset_grids(frame)],
-            runs=rows,
-            statuses=frame["status"].value_counts().to_dict(),
-            problems=problems,
-            version=__version__,
-        )
-    )
-
-
-def _record_of(path: str) -> Path:
-    """The file with a run's record: its own, or the compact records that it is a line of."""
-    return Path(path, store.RECORD) if os.path.isdir(path) else Path(path.rpartition(":")[0])
-
-
-def _environment():
+    """Return the report's HTML; links to records are relative to ``folder``, the place of the report."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    problems = frame.attrs.get("problems", [])
+    frame = html_grids.with_groups(frame)
+    frame.attrs.clear()  # pandas would copy them with every selection
+    items = [section for section in _sections(frame, results_dir, workers) if section]
+    rows = html_grids.run_rows(frame)
+    for row in rows:  # a run's own record, or the file of compact records with its line
+        record = Path(row["path"], store.RECORD) if os.path.isdir(row["path"]) else row["path"].rpartition(":")[0]
+        row["link"] = quote(os.path.relpath(record, folder or "."))
+    loader = FileSystemLoader(TEMPLATES)
+    options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True}
+    template = Environment(loader=loader, lstrip_blocks=True, **options).get_template("report.html.j2")
+    return template.render(
+        items=items,
+        overview=[*html_grids.own_table_grids(frame), *html_grids.dataset_grids(frame)],
+        runs=rows,
+        statuses=frame["status"].value_counts().to_dict(),
+        problems=problems,
+        version=__version__,
     )
 
 
-def _asked(frame: pd.DataFrame) -> Iterator[tuple[Item, list[str]]]:
-    """Every item at every budget that records have, and what narrows it to that budget; its own needs no word."""
+def _item_budgets(frame: pd.DataFrame) -> Iterator[tuple[Item, list[str]]]:
+    """Yield every item at every budget of the records, with the override of its budget unless it is the item's own."""
     budgets = [name for name in groups.names("budget") if name in set(frame["budget"])]
     for name in groups.names("experiment"):
         own = load(name, []).budget
@@ -109,72 +110,86 @@ def _asked(frame: pd.DataFrame) -> Iterator[tuple[Item, list[str]]]:
             yield load(name, given), given
 
 
-def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[sections.Section | None]:
-    """The section of each item that a done run belongs to, by several processes where there are many records."""
-    asked = ((*each, f"f{number}-", results_dir) for number, each in enumerate(_asked(frame)))
+def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[Section | None]:
+    """Return the section of each item with a done run, made by several processes if there are many records."""
+    jobs = ((*each, f"f{number}-", results_dir) for number, each in enumerate(_item_budgets(frame)))
     if workers < 2 or len(frame) < MANY:
-        return [_section(frame, *each) for each in asked]
+        return [_section(frame, *job) for job in jobs]
     with TemporaryDirectory() as folder:
         records = Path(folder, "records")
-        frame.to_pickle(records)  # a pipe would hold this process until a worker has imported all and reads
+        frame.to_pickle(records)  # a pipe would block this process until a worker has imported everything
         given = (records, loaded())
         with ProcessPoolExecutor(workers, get_context(_start_method()), initializer=_keep, initargs=given) as pool:
-            started = [pool.submit(_section_of_kept, *each) for each in asked]  # the first while later items are read
+            started = [pool.submit(_section_of_kept, *job) for job in jobs]  # lazily: the first starts at once
             return [each.result() for each in started]
 
 
 def _start_method() -> str:
-    """How workers begin: as copies of a process that has imported what all need, unless its socket cannot be made."""
+    """Start workers as copies of a process with all imports, unless its socket cannot be made."""
     forkserver.set_forkserver_preload(IMPORTED)
     try:
         forkserver.ensure_running()
-    except OSError:  # the socket lies in the temporary folder, and its path may have some 100 characters
+    except OSError:  # the path of the socket, in the temporary folder, is limited to some 100 characters
         return "spawn"
     return "forkserver"
 
 
 def _keep(records: Path, plugins: list[str]) -> None:
-    """In a worker: the records, which are read once and not sent with every item; and the plug-ins that items list."""
+    """Load the plug-ins and the records in a worker: once, not with every item."""
     global _kept
     for location in plugins:
         load_plugin(location)
     _kept = pd.read_pickle(records)
-    gc.disable()  # what figures leave behind is little beside the time to look for it
-    gc.freeze()  # and a library that asks for a collection all the same need not walk through the records
+    gc.disable()  # collecting the garbage of figures takes longer than it is worth
+    gc.freeze()  # and a library that starts a collection need not traverse the records
 
 
-def _section_of_kept(*asked: Any) -> sections.Section | None:
-    section = _section(_kept, *asked)
-    gc.freeze()  # nor through what this section leaves behind
+def _section_of_kept(*job: Any) -> Section | None:
+    section = _section(_kept, *job)
+    gc.freeze()  # nor the objects of this section
     return section
 
 
-def _section(
-    frame: pd.DataFrame, item: Item, given: list[str], prefix: str, results_dir: str
-) -> sections.Section | None:
+def _section(frame: pd.DataFrame, item: Item, given: list[str], prefix: str, results_dir: str) -> Section | None:
+    """Return the section of an item at one budget, with the prefix of its figures' ids."""
     frame = cells.within_reach(item, frame)
     runs = cells.select(item, frame)
     if not (runs["status"] == "done").any():
         return None
-    section = sections.item_section(item, given, frame)  # marks may look at runs of another task
+    section = item_section(item, given, frame)  # highlight rules may look at runs of another task
     item = replace(item, results_dir=str(results_dir))
     try:
-        made = render.figures(item, runs)
-        for place, (title, figure) in enumerate(made.items(), 1):
+        for place, (title, figure) in enumerate(figures(item, runs).items(), 1):
             section.figures.append((title, svg(figure, f"{prefix}{place}-")))
     except UserError as refusal:
         section.notes.append(f"No figure: {refusal}.")
     return section
 
 
+def item_section(item: Item, given: list[str], frame: pd.DataFrame) -> Section:
+    """Return the section of an item at one budget, without figures."""
+    subtitle = f"{item.name}, protocol {item.protocol}, budget {item.budget}"
+    section = Section(f"{item.name}-{item.budget}", item.title, subtitle)
+    if not item.blocks:
+        return section
+    made = tables.table(item.name, given, frame)
+    section.grids += html_grids.score_grids(made)
+    section.grids += html_grids.statistics_grids(item, made.runs, section.notes)
+    if published.of_item(item.name):
+        compared = of_cells(made.item, made.cells, made.runs, frame)
+        section.finding = compared.sentence
+        section.grids.append(html_grids.comparison_grid(compared))
+    return section
+
+
 def svg(figure: Figure, prefix: str) -> str:
-    """A figure as inline SVG: no header, no metadata, and ids that no other figure on the page has."""
+    """Return a figure as inline SVG: without header and metadata, and with ids that are unique on the page."""
     from markupsafe import Markup
 
     buffer = io.StringIO()
     with house_style():
         canvas = FigureCanvasSVG(figure)
-        if engine := figure.get_layout_engine():  # laid out here: savefig would draw everything once more for it
+        if engine := figure.get_layout_engine():  # laid out here: savefig would draw everything once more
             engine.execute(figure)
             figure.set_layout_engine("none")
         canvas.print_svg(buffer, metadata={"Date": None})

@@ -1,17 +1,15 @@
-"""The papers' numbers, as printed, with the standard errors that follow from what is printed beside them."""
+"""The papers' numbers, as printed, with the standard errors that follow from the printed spreads."""
 
 import csv
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from dgpbench.runs.summary import decimals
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # item -> a file with the columns dataset, split and one for each metric, and the method whose numbers they are
 BY_SPLIT = {"gal2016_classic": ("mc_dropout_classic.csv", "mc_dropout")}
@@ -19,7 +17,7 @@ BY_SPLIT = {"gal2016_classic": ("mc_dropout_classic.csv", "mc_dropout")}
 
 @dataclass(frozen=True)
 class Published:
-    """One printed number; ``value_text`` and ``spread_text`` are its digits as the paper has them."""
+    """One printed number, with the printed digits in ``value_text`` and ``spread_text``."""
 
     paper: str
     table: str
@@ -40,10 +38,10 @@ class Published:
 
     @property
     def stderr(self) -> float | None:
-        """Standard error of the printed mean, None where the paper gives no spread.
+        """Standard error of the printed mean, None if the paper gives no spread.
 
-        A standard error is taken as it is, a standard deviation over repetitions as s / sqrt(repetitions), a variance
-        as sqrt(v / repetitions). What is printed as 0.00 is no certainty: it counts as half a unit of the last digit.
+        A standard deviation over repetitions becomes s / sqrt(repetitions), a variance sqrt(v / repetitions). A printed
+        0.00 is rounded: it counts as half a unit of the last digit.
         """
         if self.spread_kind == "none":
             return None
@@ -57,18 +55,18 @@ class Published:
 
     @property
     def text(self) -> str:
-        """The cell as printed: -2.43 (0.05); a spread that is no standard error is labelled: -3.34 (variance 0.05)."""
+        """The cell as printed: -2.43 (0.05); other spreads than standard errors are labelled: -3.34 (variance 0.05)."""
         kind = f"{self.spread_kind} " if self.spread_kind in ("variance", "deviation") else ""
         return f"{self.value_text} ({kind}{self.spread_text})" if self.spread_text else self.value_text
 
 
 def half_unit(*texts: str) -> float:
-    """Half a unit of the last digit of numbers as printed, of the finest one: 0.005 for -2.4 beside 0.00."""
+    """Return half a unit of the last printed digit of the finest number: 0.005 for -2.4 beside 0.00."""
     return 0.5 * 10.0 ** -max(len(text.partition(".")[2]) for text in texts)
 
 
 def folder() -> Path:
-    """The packaged data/published of an installed wheel, else the repository's."""
+    """Return data/published of an installed wheel, else the repository's."""
     package = Path(__file__).parent.parent
     packaged = package / "data" / "published"
     return packaged if packaged.is_dir() else package.parent / "data" / "published"
@@ -76,37 +74,23 @@ def folder() -> Path:
 
 @cache
 def read_published() -> tuple[Published, ...]:
-    """Every published number, in the order of the files; of what is known split by split, the means."""
-    return (
-        *read_table("published.csv"),
-        *read_table("baselines.csv"),
-        *(one for item in BY_SPLIT for one in _means(item)),
-    )
+    """Return every published number, in the order of the files; means of the numbers known for each split."""
+    means = (entry for item in BY_SPLIT for entry in _means(item))
+    return (*read_table("published.csv"), *read_table("baselines.csv"), *means)
 
 
 def read_table(name: str) -> tuple[Published, ...]:
-    """The numbers of one file."""
+    """Return the numbers of one file, which has the columns in the order of ``Published``."""
     with open(folder() / name, newline="", encoding="utf-8") as file:
-        return tuple(_entry(row) for row in csv.DictReader(file))
+        _, *rows = csv.reader(file)
+    counts = ("num_layers", "repetitions")
+    names = [field.name for field in fields(Published)]
+    typed = ([int(text) if name in counts else text for name, text in zip(names, row, strict=True)] for row in rows)
+    return tuple(Published(*values) for values in typed)
 
 
-def _entry(row: dict[str, str]) -> Published:
-    same: dict[str, Any] = {
-        key: row[key] for key in ("paper", "table", "task", "metric", "dataset", "method", "spread_kind")
-    }
-    return Published(
-        **same,
-        num_layers=int(row["num_layers"]),
-        repetitions=int(row["repetitions"]),
-        value_text=row["value"],
-        spread_text=row["spread"],
-    )
-
-
-def by_split(item: str) -> "pd.DataFrame | None":
-    """Columns metric, dataset, method, num_layers, split, published; None where an item has no numbers of splits."""
-    import pandas as pd
-
+def by_split(item: str) -> pd.DataFrame | None:
+    """Return columns metric, dataset, method, num_layers, split, published; None if an item has none by split."""
     if item not in BY_SPLIT:
         return None
     name, method = BY_SPLIT[item]
@@ -127,27 +111,25 @@ def _means(item: str) -> Iterator[Published]:
 
 
 def of_item(item: str) -> dict[tuple[str, str, str, int], Published]:
-    """The numbers of one item, such as ``lindinger2020_table1``, by (metric, data set, method, layers)."""
-    found = [entry for entry in read_published() if item_name(entry) == item]
-    return {(entry.metric, entry.dataset, entry.method, entry.num_layers): entry for entry in found}
+    """Return the numbers of one item, such as ``lindinger2020_table1``, by (metric, data set, method, layers)."""
+    entries = [entry for entry in read_published() if item_name(entry) == item]
+    return {(entry.metric, entry.dataset, entry.method, entry.num_layers): entry for entry in entries}
 
 
-def beside(cells: "pd.DataFrame", item: str) -> "pd.DataFrame":
-    """Cells with ``published``, ``published_stderr`` and ``published_text``, empty where the paper has no number."""
-    import pandas as pd
-
+def beside(cells: pd.DataFrame, item: str) -> pd.DataFrame:
+    """Add ``published``, ``published_stderr`` and ``published_text`` to cells, empty if the paper has no number."""
     numbers = of_item(item)
     keys = zip(cells["metric"], cells["dataset"], cells["method"], cells["num_layers"], strict=True)
-    found = [numbers.get(key) for key in keys]
+    entries = [numbers.get(key) for key in keys]
     return cells.assign(
-        published=pd.Series([None if one is None else one.value for one in found], cells.index, dtype=float),
-        published_stderr=pd.Series([None if one is None else one.stderr for one in found], cells.index, dtype=float),
-        published_text=["" if one is None else one.text for one in found],
+        published=pd.Series([entry and entry.value for entry in entries], cells.index, dtype=float),
+        published_stderr=pd.Series([entry and entry.stderr for entry in entries], cells.index, dtype=float),
+        published_text=[entry.text if entry else "" for entry in entries],
     )
 
 
 def spread_sentence(item: str) -> str:
-    """What the published spreads of an item are, and the standard error that follows."""
+    """Describe the published spreads of an item, and the standard error that follows."""
     kinds = {entry.spread_kind for entry in of_item(item).values()}
     words = "standard errors as printed"
     if "variance" in kinds:
@@ -158,5 +140,5 @@ def spread_sentence(item: str) -> str:
 
 
 def item_name(entry: Published) -> str:
-    """The name of the item that a number belongs to: paper and table in lower case without dots."""
+    """Return the name of a number's item: paper and table in lower case without dots."""
     return f"{entry.paper}_{entry.table}".lower().replace(".", "")

@@ -1,8 +1,8 @@
 """Comparisons of methods across data sets and splits: numbers only, no pictures.
 
-Everything here takes *losses*: a frame with one row for each block (a data set, or a split of one), one column for each
-method, and less is better (``Metric.loss`` turns a score that way). Blocks are complete or refused: a rank among three
-methods is no rank among four, and tests that drop or skip a missing cell answer another question than was asked.
+The tests take *losses*: a frame with one row for each block (a data set, or a split of one) and one column for each
+method; less is better (``Metric.loss`` converts a score). Blocks must be complete: a rank among three methods is not
+comparable with one among four, and a test that drops missing cells tests another hypothesis.
 References: Demsar 2006 (ranks, Nemenyi), Nadeau and Bengio 2003 (corrected resampled t), Agarwal et al. 2021
 (probability of improvement).
 """
@@ -16,42 +16,113 @@ import numpy as np
 import pandas as pd
 
 from dgpbench.errors import UserError
+from dgpbench.experiments.items import Item
+from dgpbench.predictive.scores import METRICS
+from dgpbench.report import cells
+from dgpbench.report.figures.style import label
 from dgpbench.seeds import seed_for
 
 RESAMPLES = 2000
-ENUMERATED = 12  # differences of which all 2^n signs are tried
-BLOCK = ("dataset", "split")
-FEWEST = 3  # data sets of a block, where there are so many: ranks over fewer say too little
+ENUMERATED = 12  # most differences with an enumeration of all 2^n signs
+FEWEST = 3  # data sets of a block, if there are as many: ranks over fewer are too coarse
+NAMED = 3  # incomplete cells named for each data set that is left out
 POWER = 0.8
 
 
-def paired_losses(frame: pd.DataFrame, value: str = "loss", method: str = "method") -> pd.DataFrame:
-    """One row for each (data set, split), one column for each method, in the order in which methods first appear.
+@dataclass(frozen=True)
+class Compared:
+    """Scores of one metric on a complete block.
 
-    :param frame: columns dataset, split, ``method`` and ``value``, one row for each run
-    :raises UserError: where a cell is missing, not a finite number, or there twice
+    :param losses: rows (data set, split), a column for each method
+    :param test_share: test rows per training row of each data set; NaN if records do not have them
+    :param reference: the column that the others are compared with, fixed before any score is seen
+    :param about: the data sets, and which data sets and methods are left out and why
     """
-    twice = frame.duplicated([*BLOCK, method])
-    if twice.any():
+
+    losses: pd.DataFrame
+    test_share: pd.Series
+    reference: str
+    about: str
+
+    @property
+    def across(self) -> pd.DataFrame:
+        """Mean loss of each data set."""
+        return by_dataset(self.losses)
+
+
+def compared_metrics(item: Item) -> list[str]:
+    """Return the scores of an item's blocks; direct comparisons and seconds are not ranked."""
+    return [block.metric for block in item.blocks if block.metric in METRICS and not block.pairs]
+
+
+def compared(item: Item, done: pd.DataFrame, metric: str) -> Compared:
+    """Return the complete block of an item's done runs.
+
+    :raises UserError: if no two methods have every split of one data set
+    """
+    scores = cells.value_of(metric)(done).map(METRICS[metric].loss).astype(float)
+    rows = done.assign(loss=scores, name=_names(done))[np.isfinite(scores)]
+    counts = rows.groupby(cells.KEYS).size().rename("count")
+    wanted = cells.wanted(item).join(counts, on=cells.KEYS).fillna({"count": 0}).astype({"count": int})
+    wanted = wanted.assign(name=_names(wanted), whole=wanted["count"] >= wanted["wanted"])
+    grid = wanted.pivot(index="dataset", columns="name", values="whole").eq(True)
+    block = largest_block(grid.loc[list(dict.fromkeys(wanted["dataset"])), list(dict.fromkeys(wanted["name"]))])
+    if block.empty or block.shape[1] < 2:
         raise UserError(
-            f"{_where(frame[twice].iloc[0], method)} has more than one score; narrow the comparison to one seed"
+            f"no two methods have all splits of a data set in {metric}; methods are compared on complete cells only"
         )
-    wide = frame.pivot(index=list(BLOCK), columns=method, values=value)
-    wide = wide[list(dict.fromkeys(frame[method]))]
-    return refuse_incomplete(wide)
+    chosen = rows[rows["dataset"].isin(block.index) & rows["name"].isin(block.columns)]
+    paired = paired_losses(chosen[["dataset", "split", "loss"]].assign(method=chosen["name"]))[list(block.columns)]
+    share = (chosen["n_test"] / chosen["n_train"]).groupby(chosen["dataset"]).median()
+    sgp = label("sgp", 1)
+    return Compared(paired, share, sgp if sgp in paired else paired.columns[0], _about(wanted, block))
 
 
-def _where(row: pd.Series, method: str) -> str:
-    return f"{row[method]} on {row['dataset']} split {row['split']}"
+def _names(rows: pd.DataFrame) -> list[str]:
+    return [label(method, num_layers) for method, num_layers in zip(rows["series"], rows["num_layers"], strict=True)]
+
+
+def _about(wanted: pd.DataFrame, block: pd.DataFrame) -> str:
+    """'Over boston and energy. Left out: wine_red (GPR L1 6/10), FITC L1 (3/10 on boston).'"""
+    left = []
+    for dataset, rows in wanted[~wanted["dataset"].isin(block.index)].groupby("dataset", sort=False):
+        lacking = rows[~rows["whole"] & rows["name"].isin(block.columns)]
+        named = [f"{row.name} {row.count}/{row.wanted}" for row in lacking[:NAMED].itertuples(index=False)]
+        more = [f"{len(lacking) - NAMED} more methods"] if len(lacking) > NAMED else []
+        absent = [f"{name} not in this table" for name in block.columns if name not in set(rows["name"])]
+        left.append(f"{dataset} ({', '.join([*named, *more, *absent])})")
+    for name, rows in wanted[~wanted["name"].isin(block.columns)].groupby("name", sort=False):
+        lacking = rows[~rows["whole"] & rows["dataset"].isin(block.index)]
+        absent = [dataset for dataset in block.index if dataset not in set(rows["dataset"])]
+        where = [f"{row.count}/{row.wanted} on {row.dataset}" for row in lacking.itertuples(index=False)]
+        left.append(f"{name} ({[*where, *(f'not in this table on {dataset}' for dataset in absent)][0]})")
+    sentences = [f"Data sets: {', '.join(block.index)}."]
+    if left:
+        sentences.append(f"Left out, since ranks and tests need complete cells: {'; '.join(left)}.")
+    return " ".join(sentences)
+
+
+def paired_losses(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each (data set, split), one column for each method, in order of first appearance.
+
+    :param frame: columns dataset, split, method and loss, one row for each run
+    :raises UserError: if a cell is missing, not a finite number, or duplicated
+    """
+    twice = frame[frame.duplicated(["dataset", "split", "method"])]
+    if len(twice):
+        where = "{method} on {dataset} split {split}".format(**twice.iloc[0])
+        raise UserError(f"{where} has more than one score; narrow the comparison to one seed")
+    wide = frame.pivot(index=["dataset", "split"], columns="method", values="loss")
+    return refuse_incomplete(wide[list(dict.fromkeys(frame["method"]))])
 
 
 def refuse_incomplete(losses: pd.DataFrame) -> pd.DataFrame:
-    """The losses, when every method has a finite one in every block.
+    """Return the losses if every method has a finite one in every block.
 
     :raises UserError: otherwise, with the number of missing cells and the first of them
     """
     if losses.empty:
-        raise UserError("there is nothing to compare: no run has a score yet")
+        raise UserError("nothing to compare: no run has a score yet")
     missing = ~np.isfinite(losses.to_numpy(dtype=float))
     if not missing.any():
         return losses
@@ -65,9 +136,9 @@ def refuse_incomplete(losses: pd.DataFrame) -> pd.DataFrame:
 
 
 def largest_block(whole: pd.DataFrame) -> pd.DataFrame:
-    """The data sets and methods with the most cells among which every one is complete; of equals, more data sets.
+    """Return the largest block of data sets and methods without an incomplete cell; of equals, more data sets.
 
-    :param whole: whether a cell is complete, data sets by methods
+    :param whole: True for a complete cell, data sets by methods
     """
     present = whole.to_numpy(dtype=bool)
     some = np.flatnonzero(present.any(axis=1))
@@ -78,7 +149,7 @@ def largest_block(whole: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_dataset(losses: pd.DataFrame) -> pd.DataFrame:
-    """Mean loss over the splits of each data set: the blocks of the tests across data sets (Demsar 2006, Sec. 3.2).
+    """Average the splits of each data set: the blocks of the tests across data sets (Demsar 2006, Sec. 3.2).
 
     Splits of one data set share rows, so they are not independent blocks.
     """
@@ -90,7 +161,7 @@ def by_dataset(losses: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Friedman:
-    """Friedman's test and what Nemenyi's post-hoc test needs after it.
+    """Friedman's test, with the critical difference of Nemenyi's post-hoc test.
 
     :param statistic: Friedman's chi-squared, corrected for ties
     :param p_value: that all methods rank alike
@@ -107,19 +178,19 @@ class Friedman:
 
 
 def ranks(losses: pd.DataFrame) -> pd.DataFrame:
-    """Rank of each method in each block, 1 for the least loss, ties shared."""
+    """Rank the methods in each block, 1 for the least loss; ties share ranks."""
     return refuse_incomplete(losses).rank(axis=1)
 
 
 def mean_ranks(losses: pd.DataFrame) -> pd.Series:
-    """Mean over blocks of each method's rank."""
+    """Average each method's rank over blocks."""
     return ranks(losses).mean()
 
 
 def friedman(losses: pd.DataFrame, alpha: float = 0.05) -> Friedman:
-    """Friedman's test over blocks, with Nemenyi's critical difference.
+    """Apply Friedman's test over blocks, with Nemenyi's critical difference.
 
-    :raises UserError: for fewer than three methods or two blocks, where the test does not exist
+    :raises UserError: for fewer than three methods or two blocks
     """
     from scipy.stats import friedmanchisquare
 
@@ -130,13 +201,12 @@ def friedman(losses: pd.DataFrame, alpha: float = 0.05) -> Friedman:
             f"Friedman's test needs three methods and two data sets, not {num_methods} and {num_blocks}; "
             "two methods are compared by Wilcoxon's test"
         )
-    statistic, p_value = _all_alike() if (average == average.iloc[0]).all() else friedmanchisquare(*losses.to_numpy().T)
+    if (average == average.iloc[0]).all():
+        statistic, p_value = 0.0, 1.0  # scipy divides zero by zero if all ranks are tied
+    else:
+        statistic, p_value = map(float, friedmanchisquare(*losses.to_numpy().T))
     difference = critical_difference(num_methods, num_blocks, alpha)
-    return Friedman(float(statistic), float(p_value), num_blocks, average, difference, alpha)
-
-
-def _all_alike() -> tuple[float, float]:
-    return 0.0, 1.0  # scipy divides zero by zero where all ranks are tied
+    return Friedman(statistic, p_value, num_blocks, average, difference, alpha)
 
 
 def critical_difference(num_methods: int, num_blocks: int, alpha: float = 0.05) -> float:
@@ -148,7 +218,7 @@ def critical_difference(num_methods: int, num_blocks: int, alpha: float = 0.05) 
 
 
 def least_nemenyi_p(num_methods: int, num_blocks: int) -> float:
-    """Smallest attainable p of two methods: that of the first and the last in every block."""
+    """Smallest attainable p of two methods, one first and one last in every block."""
     from scipy.stats import studentized_range
 
     difference = (num_methods - 1) / np.sqrt(num_methods * (num_methods + 1) / (6 * num_blocks))
@@ -159,9 +229,9 @@ def least_nemenyi_p(num_methods: int, num_blocks: int) -> float:
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """Holm's correction: the k-th least of n p-values times n - k + 1, and no less than the one before.
+    """Apply Holm's correction: the k-th least of n p-values times n - k + 1, and no less than the one before.
 
-    statsmodels has it too, with a garbage collection at each call that takes longer than the report's tests together.
+    statsmodels collects garbage at each call, which takes longer than all tests of a report.
     """
     order = np.argsort(p_values)
     stepped = np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1))
@@ -171,14 +241,14 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 
 
 def wilcoxon_holm(losses: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
-    """Wilcoxon's signed-rank test between all pairs of methods, with Holm's correction over the pairs.
+    """Apply Wilcoxon's signed-rank test to all pairs of methods, with Holm's correction over the pairs.
 
     Columns: method_a, method_b, median_difference (a less b; below 0: a is better), p_value, p_holm, differs.
     """
     refuse_incomplete(losses)
     pairs = list(combinations(losses.columns, 2))
     if not pairs:
-        raise UserError(f"a comparison needs two methods, and there is only {', '.join(map(str, losses.columns))}")
+        raise UserError(f"a comparison needs two methods, not only {', '.join(map(str, losses.columns))}")
     differences = [(losses[a] - losses[b]).to_numpy() for a, b in pairs]
     p_values = [_signed_rank(each) for each in differences]
     corrected = holm(np.array(p_values))
@@ -190,17 +260,17 @@ def wilcoxon_holm(losses: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
 def _signed_rank(differences: np.ndarray) -> float:
     from scipy.stats import PermutationMethod, wilcoxon
 
-    if not differences.any():  # the test is undefined where nothing differs, and then nothing differs
+    if not differences.any():  # the test is undefined
         return 1.0
     sizes = np.abs(differences[differences != 0])
     if len(set(sizes)) == len(differences):
         return float(wilcoxon(differences, method="exact" if len(sizes) <= 50 else "approx").pvalue)
-    few = len(sizes) <= ENUMERATED  # with ties, the exact distribution is that of all signs
+    few = len(sizes) <= ENUMERATED  # with ties, all signs give the exact distribution
     return float(wilcoxon(differences, method=PermutationMethod(n_resamples=2**ENUMERATED) if few else "approx").pvalue)
 
 
 def least_signed_rank_p(num_blocks: int) -> float:
-    """Smallest attainable two-sided p of the signed-rank test, 2 / 2^n: all differences have one sign."""
+    """Smallest attainable two-sided p of the signed-rank test, 2 / 2^n, if all differences have one sign."""
     return min(1.0, 2.0 ** (1 - num_blocks))
 
 
@@ -212,16 +282,16 @@ def against_reference(losses: pd.DataFrame, reference: str, test_share: pd.Serie
 
     On a data set with J splits, mean difference m and variance s^2 of the differences over splits,
     t = m / sqrt((1/J + n_test/n_train) s^2) with J - 1 degrees of freedom (Nadeau and Bengio 2003, Eq. 9): splits
-    share training rows, so that the variance of m is more than s^2/J. Each t becomes the normal deviate z of equal p;
-    over n data sets sum(z) / sqrt(n) is a standard normal where no data set has a difference (Stouffer's method).
+    share training rows, so the variance of m is more than s^2/J. Each t becomes the normal deviate z of equal p; over n
+    data sets without a difference, sum(z) / sqrt(n) is a standard normal (Stouffer's method).
 
     Columns: method, median_difference (method less reference, of the data sets' means; below 0: the method is better),
-    better and worse (data sets on which the method is so by its own t, with Holm's correction over all methods and data
+    better and worse (data sets with such a difference by their own t, with Holm's correction over all methods and data
     sets), p_value, p_holm (of the combined test, over the methods), verdict (better, worse or empty).
 
-    :param losses: as ``paired_losses`` gives them, blocks (data set, split)
+    :param losses: as ``paired_losses`` returns them, blocks (data set, split)
     :param test_share: n_test / n_train of each data set
-    :raises UserError: where a data set has a single split, or the numbers of its rows are unknown
+    :raises UserError: if a data set has a single split, or unknown numbers of rows
     """
     from scipy import stats
 
@@ -254,7 +324,7 @@ def against_reference(losses: pd.DataFrame, reference: str, test_share: pd.Serie
 def detectable_difference(
     num_sets: int, num_splits: int, test_share: float, comparisons: int, alpha: float = 0.05
 ) -> float:
-    """The difference that ``against_reference`` finds with probability ``POWER`` where every data set has it.
+    """Return the difference, the same on all data sets, that ``against_reference`` finds with probability ``POWER``.
 
     In standard deviations of the difference over splits, for the least favourable of Holm's steps, alpha / comparisons;
     by simulating the non-central t of each data set.
@@ -281,14 +351,14 @@ def detectable_difference(
 def probability_of_improvement(
     losses: pd.DataFrame, method_a: str, method_b: str, num_resamples: int = RESAMPLES, level: float = 0.95
 ) -> tuple[float, float, float]:
-    """How probably a beats b on a split: (share, lower, upper bound of the bootstrap interval).
+    """Return the probability that a beats b on a split: (share, lower, upper bound of the bootstrap interval).
 
-    The share of splits on which a's loss is less (ties count half), averaged over data sets. The bootstrap resamples
-    splits within each data set as if they shared no rows, so that intervals are too narrow. Its seed follows from the
-    two methods alone: neither the order of a table nor its other methods change an interval. A data set with one
-    split has NaN bounds.
+    The share of splits with a smaller loss of a (ties count half), averaged over data sets. The bootstrap resamples
+    splits within each data set as if they shared no rows, so intervals are too narrow. Its seed follows from the two
+    methods alone: neither the order of a table nor its other methods change an interval. A data set with one split has
+    NaN bounds.
 
-    :param losses: as ``paired_losses`` gives them, blocks (data set, split)
+    :param losses: as ``paired_losses`` returns them, blocks (data set, split)
     """
     pair = refuse_incomplete(losses[[method_a, method_b]])
     wins = 0.5 * (1 + np.sign(pair[method_b] - pair[method_a]))
@@ -303,15 +373,15 @@ def probability_of_improvement(
 
 
 def best_against_rest(losses: pd.DataFrame) -> list[tuple[str, str]]:
-    """The method of best mean rank with each of the others, in the order of their ranks.
+    """Pair the method of best mean rank with each of the others, in the order of their ranks.
 
-    :param losses: as ``by_dataset`` gives them, for the ranks that tables and diagrams show
+    :param losses: as ``by_dataset`` returns them, for the ranks that tables and diagrams show
     """
     first, *others = mean_ranks(losses).sort_values(kind="stable").index
     return [(first, other) for other in others]
 
 
 def improvements(losses: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """``probability_of_improvement`` of some pairs: columns method_a, method_b, probability, low, high."""
+    """Return ``probability_of_improvement`` of some pairs: columns method_a, method_b, probability, low, high."""
     rows = [(a, b, *probability_of_improvement(losses, a, b)) for a, b in pairs]
     return pd.DataFrame(rows, columns=["method_a", "method_b", "probability", "low", "high"])

@@ -1,11 +1,12 @@
 """A published table from records: data sets by methods, the longer list as rows, mean (standard error) over splits.
 
-A cell that lacks splits says how many it has, as in 7/10, and is neither marked nor ranked; what is under the table
-says what the numbers are, which rule marks them and what is missing.
+A cell with missing splits shows their number, as in 7/10, and is neither highlighted nor ranked. The notes under the
+table say what the numbers are, which rule highlights them and what is missing.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
@@ -16,7 +17,6 @@ from dgpbench.predictive.scores import METRICS
 from dgpbench.report.cells import NONE, done_elsewhere, has_none, incomplete_text, of_runs, select
 from dgpbench.report.cells import cells as make_cells
 from dgpbench.report.collect import collect
-from dgpbench.report.marks import RULES, Marks, key_of, marks
 from dgpbench.report.rendering import DECORATIONS, document, grid_text
 from dgpbench.runs.summary import decimals
 
@@ -26,13 +26,16 @@ UNITS = {
     "tll_difference": "nats; mean log-density of the first method less that of the second",
     "seconds_per_step": "seconds of training per iteration on this machine, lower is better",
 }
+Key = tuple[str, str, int]  # data set, method, layers
+Marks = dict[Key, str]  # bold, italic, ...
+_ROUNDING = 1e-9  # 0.50 - 0.44 is a little more than 0.06 in floating point
 
 
 @dataclass(frozen=True)
 class Table:
     """A table ready to print: one grid of texts for each block, and the sentences under it.
 
-    :param runs: the runs behind it, as ``select`` gives them
+    :param runs: the runs behind it, as ``select`` returns them
     """
 
     item: Item
@@ -43,43 +46,42 @@ class Table:
 
 
 def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric: str | None = None) -> Table:
-    """The table of an item, narrowed by overrides; ``frame`` saves reading the records again.
+    """Return the table of an item, narrowed by overrides; ``frame`` saves reading the records again.
 
     :param metric: in place of those that the item shows
     """
     item = load(name, given)
     if metric is not None:
         if metric not in METRICS:
-            raise UserError(f"there is no metric '{metric}'; it is one of {', '.join(METRICS)}")
+            raise UserError(f"unknown metric '{metric}'; available: {', '.join(METRICS)}")
         item = item.showing(metric)
     if not item.blocks:
         raise UserError(f"{name} is a figure without a table; use dgpbench figure {name}")
     frame = collect(item.results_dir) if frame is None else frame
     runs = select(item, frame)
-    found = of_runs(item, runs)
-    parts = tuple((block, part, _marks_of(item, block, part, frame)) for block, part in _by_block(item, found))
-    return Table(item, runs, found, parts, tuple(_notes(item, found, runs, frame)))
-
-
-def _by_block(item: Item, found: pd.DataFrame) -> list[tuple[Block, pd.DataFrame]]:
-    return [(block, found[found["metric"] == block.metric]) for block in item.blocks]
-
-
-def _marks_of(item: Item, block: Block, part: pd.DataFrame, frame: pd.DataFrame) -> Marks:
-    task = RULES[block.best].other_task if block.best else None
-    other = None if task is None else make_cells(item.with_task(task), frame)
-    return marks(block.best, part, loss_of(block.metric), other)
+    cells = of_runs(item, runs)
+    blocks = []
+    for block in item.blocks:
+        part = cells[cells["metric"] == block.metric]
+        task = RULES[block.best].other_task if block.best else None
+        other = None if task is None else make_cells(item.with_task(task), frame)
+        blocks.append((block, part, marks(block.best, part, loss_of(block.metric), other)))
+    notes = ["Mean (standard error) over splits."]
+    notes += [f"{block.metric}: {unit_of(block.metric)}." for block in item.blocks]
+    rules = [RULES[block.best].sentence for block in item.blocks if block.best]
+    notes += dict.fromkeys(f"{sentence} This is the paper's rule." for sentence in rules)
+    return Table(item, runs, cells, tuple(blocks), tuple(notes + about(item, cells, runs, frame)))
 
 
 def loss_of(metric: str) -> Callable[[float], float]:
-    """Turns a mean of a metric so that less is better."""
+    """Return the function that turns a mean of a metric so that less is better."""
     if metric in METRICS:
         return METRICS[metric].loss
     return (lambda value: value) if metric == "seconds_per_step" else (lambda value: -value)
 
 
 def unit_of(metric: str) -> str:
-    """A metric's unit and direction in words."""
+    """Return a metric's unit and direction in words."""
     if metric in UNITS:
         return UNITS[metric]
     known = METRICS[metric]
@@ -87,27 +89,15 @@ def unit_of(metric: str) -> str:
     return f"{known.unit}, {better}"
 
 
-# Words under the table ------------------------------------------------------------------------------------------------
-
-
-def _notes(item: Item, found: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
-    notes = ["Mean (standard error) over splits."]
-    notes += [f"{block.metric}: {unit_of(block.metric)}." for block in item.blocks]
-    notes += dict.fromkeys(
-        f"{RULES[block.best].sentence} This is the paper's rule." for block in item.blocks if block.best
-    )
-    return notes + about(item, found, runs, frame)
-
-
-def about(item: Item, found: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
-    """Which records the cells are made of, and what is missing; ``frame`` has all records, ``runs`` the item's."""
+def about(item: Item, cells: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
+    """Describe the records behind the cells, and what is missing; ``frame`` has all records, ``runs`` the item's."""
     notes = [f"Records: protocol {item.protocol}, budget {item.budget}."]
     if item.narrowed:
         notes.append(f"Narrowed by {' '.join(item.narrowed)}.")
-    none = sum(has_none(row) for row in found.itertuples(index=False))
-    missing = int((found["count"] < found["wanted"]).sum()) - none
+    none = sum(has_none(row) for row in cells.itertuples(index=False))
+    missing = int((cells["count"] < cells["wanted"]).sum()) - none
     if missing:
-        notes.append(f"{missing} of {len(found)} cells are incomplete: they show done/wanted splits, and no mean.")
+        notes.append(f"{missing} of {len(cells)} cells are incomplete: they show done/wanted splits, and no mean.")
     if missing and (elsewhere := done_elsewhere(item, runs, frame)):
         notes.append(f"{elsewhere[0].upper()}{elsewhere[1:]}.")
     if missing and (others := int((runs["status"] == CONFLICT).sum())):
@@ -115,9 +105,9 @@ def about(item: Item, found: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFra
         notes.append(f"{others} {were} made with other settings, and no mean counts them.")
     if none:
         notes.append(f"'{NONE}': runs are done, and their predictions have no such score, or are older than it.")
-    if failed := int(found.drop_duplicates(["dataset", "method", "num_layers"])["failed"].sum()):  # not of each metric
+    if failed := int(cells.drop_duplicates(["dataset", "method", "num_layers"])["failed"].sum()):  # not of each metric
         notes.append(f"{failed} run{'s' * (failed > 1)} failed, diverged or timed out, and no mean counts them.")
-    if unknown := int(found["unknown"].sum()):
+    if unknown := int(cells["unknown"].sum()):
         notes.append(
             f"{unknown} values need files of runs that are here as compact records only; `dgpbench results export "
             f"{item.name} budget={item.budget}` where the files are writes them into the records."
@@ -125,11 +115,146 @@ def about(item: Item, found: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFra
     return notes + ([item.note] if item.note else [])
 
 
-# Texts of cells -------------------------------------------------------------------------------------------------------
+# Highlighted cells ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HighlightRule:
+    """A paper's rule for bold and italic cells, and its sentence for the table's notes.
+
+    :param function: cells, and those of the other task -> the mark of each cell that is highlighted
+    :param other_task: a second task that the rule uses
+    """
+
+    function: Callable[..., Marks]
+    sentence: str
+    other_task: str | None = None
+
+
+def marks(name: str, cells: pd.DataFrame, loss: Callable[[float], float], other: pd.DataFrame | None = None) -> Marks:
+    """Apply a rule to the cells of one block.
+
+    An incomplete cell has no mark. A single split has no standard error, and comparisons with NaN are false.
+
+    :param loss: turns a mean so that less is better
+    :param other: the same cells of the rule's other task
+    """
+    if not name:
+        return {}
+    scored = cells.assign(loss=[loss(value) for value in cells["mean"]])
+    if RULES[name].other_task is None:
+        return RULES[name].function(scored)
+    if other is None or other.empty:
+        return {}
+    return RULES[name].function(scored, other.assign(loss=[loss(value) for value in other["mean"]]))
+
+
+def key_of(row) -> Key:
+    """Return the place of a cell in its block."""
+    return (row.dataset, row.method, int(row.num_layers))
+
+
+def complete(cells: pd.DataFrame) -> pd.DataFrame:
+    """Select the cells with all their splits."""
+    return cells[cells["count"] == cells["wanted"]]
+
+
+def as_good_as_sgp(cells: pd.DataFrame) -> Marks:
+    """Lindinger et al. (2020), Table 1."""
+    bold: Marks = {}
+    for _, row in complete(cells).groupby("dataset", sort=False):
+        reference = row[row["method"] == "sgp"]
+        if len(reference) == 1:
+            bound = reference["loss"].iloc[0] + reference["stderr"].iloc[0]
+            good = row[(row["method"] != "sgp") & (row["loss"] - row["stderr"] <= bound)]
+            bold |= {key_of(cell): "bold" for cell in good.itertuples()}
+    return bold
+
+
+def as_good_as_sgp_in_both(cells: pd.DataFrame, other: pd.DataFrame) -> Marks:
+    """Lindinger et al. (2020), Table S3."""
+    in_both = set(as_good_as_sgp(cells)) & set(as_good_as_sgp(other))
+    clearly = _clearly_better_than_sgp(cells) | _clearly_better_than_sgp(other)
+    return {key: "bold underlined" if key in clearly else "bold" for key in in_both}
+
+
+def _clearly_better_than_sgp(cells: pd.DataFrame) -> set[Key]:
+    """Return the complete cells with their whole standard error on the better side of sgp's."""
+    done = complete(cells)
+    sgp = done[done["method"] == "sgp"].set_index("dataset")
+    bound = done["dataset"].map(sgp["loss"] - sgp["stderr"]).astype(float)  # without rows it would have texts
+    return {key_of(cell) for cell in done[done["loss"] + done["stderr"] < bound].itertuples()}
+
+
+def best_mean(cells: pd.DataFrame) -> Marks:
+    """Jain et al. (2021), Table 1."""
+    bold: Marks = {}
+    for _, row in cells.groupby("dataset", sort=False):
+        if len(complete(row)) == len(row) > 1:
+            best = row[row["loss"] == row["loss"].min()]
+            bold |= {key_of(cell): "bold" for cell in best.itertuples()}
+    return bold
+
+
+def clearly_best(cells: pd.DataFrame) -> Marks:
+    """Lindinger et al. (2020), Table S5."""
+    bold: Marks = {}
+    for _, row in cells.groupby("dataset", sort=False):
+        ordered = row.sort_values("loss")
+        first, rest = ordered.iloc[0], ordered.iloc[1:]
+        clear = first["loss"] + first["stderr"] < (rest["loss"] - rest["stderr"]).min()
+        if len(complete(row)) == len(row) > 1 and clear:
+            bold[key_of(first)] = "bold"
+    return bold
+
+
+def beyond(cells: pd.DataFrame, even: float) -> Marks:
+    """Lindinger et al. (2020), Table 2 and the columns marked (dif) of Table S4."""
+    sides = {key_of(cell): side(cell.mean, cell.stderr, even) for cell in complete(cells).itertuples(index=False)}
+    return {key: {1: "bold", -1: "italic"}[who] for key, who in sides.items() if who}
+
+
+def side(mean: float, stderr: float, even: float) -> int:
+    """Return 1 if a mean is above ``even`` by more than its standard error, -1 if it is below, else 0."""
+    return int(mean - even > stderr + _ROUNDING) - int(even - mean > stderr + _ROUNDING)
+
+
+RULES = {  # by the name that ``best`` of a block in an item takes
+    "as_good_as_sgp": HighlightRule(
+        as_good_as_sgp,
+        "Bold: better than or as good as sgp, that is, a mean at least as good or standard errors that overlap.",
+    ),
+    "as_good_as_sgp_in_both": HighlightRule(
+        as_good_as_sgp_in_both,
+        "Bold: better than or as good as sgp in interpolation and in extrapolation, that is, a mean at least as good "
+        "or standard errors that overlap, in both; underlined too: significantly better, without overlap, in at least "
+        "one.",
+        other_task="interpolation",
+    ),
+    "best_mean": HighlightRule(best_mean, "Bold: the best mean on each data set, where every method has one."),
+    "clearly_best": HighlightRule(
+        clearly_best,
+        "Bold: significantly better, that is, a standard error that overlaps with no other, where every method has a "
+        "mean.",
+    ),
+    "beyond_even": HighlightRule(
+        partial(beyond, even=0.5),
+        "Bold: the first method outperforms the second, a share above 0.50 + standard error; italics: the other way "
+        "around.",
+    ),
+    "beyond_zero": HighlightRule(
+        partial(beyond, even=0.0),
+        "Bold: the first method outperforms the second, a difference above zero by its standard error; italics: the "
+        "other way around.",
+    ),
+}
+
+
+# Texts ----------------------------------------------------------------------------------------------------------------
 
 
 def cell_text(row, digits: int) -> str:
-    """-2.43 (0.05), or 7/10 where splits are missing; a single split has no standard error."""
+    """Format a cell: -2.43 (0.05), or 7/10 if splits are missing; a single split has no standard error."""
     if row.count < row.wanted:
         return incomplete_text(row)
     value, spread = numbers_of(row, digits)
@@ -137,52 +262,42 @@ def cell_text(row, digits: int) -> str:
 
 
 def numbers_of(row, digits: int) -> tuple[str, str]:
-    """The mean of a cell and its standard error; no text for the one that a single split has not."""
+    """Format the mean of a cell and its standard error, an empty text for a single split."""
     if row.metric in METRICS and METRICS[row.metric].unit == "units of y":  # a unit may be of any size
         digits = decimals(row.mean, digits)
     return f"{row.mean:.{digits}f}", "" if pd.isna(row.stderr) else f"{row.stderr:.{digits}f}"
 
 
-def grid(block: Block, part: pd.DataFrame, marked: Marks, decorate: dict[str, str]) -> pd.DataFrame:
-    """The texts of one block; ``decorate`` maps '', bold, ... to patterns with {}."""
-    texts = [
-        decorate[marked.get(key_of(row), "")].format(cell_text(row, block.digits))
-        for row in part.itertuples(index=False)
-    ]
-    return upright(part, texts, "")
-
-
 def upright(part: pd.DataFrame, entries: list, nothing: object) -> pd.DataFrame:
-    """One entry for each row of ``part``, data sets by methods; the longer of the two lists runs down the page.
+    """Arrange one entry for each row of ``part``, data sets by methods; the longer of the two lists runs down the page.
 
-    :param nothing: what stands where a method has no cell of a data set
+    :param nothing: the entry of a method without a cell on a data set
     """
     methods = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
     labels = {"method": methods, "data set": list(part["dataset"])}
     across, down = sorted(labels, key=lambda side: len(set(labels[side])))
-    found = dict(zip(zip(labels[down], labels[across], strict=True), entries, strict=True))
+    placed = dict(zip(zip(labels[down], labels[across], strict=True), entries, strict=True))
     columns = list(dict.fromkeys(labels[across]))
-    lines = {label: [found.get((label, column), nothing) for column in columns] for label in labels[down]}
+    lines = {label: [placed.get((label, column), nothing) for column in columns] for label in labels[down]}
     return pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis(down)
 
 
 def render(made: Table, form: str) -> str:
-    """The table as md, tex, html, or csv: one line for each cell, numbers in full."""
+    """Return the table as md, tex, html, or csv: one line for each cell, numbers in full."""
     if form == "csv":
-        return _csv(made)
+        highlights = {block.metric: marked for block, _, marked in made.blocks}
+        columns = ["metric", "dataset", "method", "num_layers", "mean", "stderr", "count", "wanted", "failed"]
+        lines = made.cells.itertuples(index=False)
+        frame = made.cells[columns].assign(mark=[highlights[row.metric].get(key_of(row), "") for row in lines])
+        frame.loc[frame["count"] < frame["wanted"], ["mean", "stderr"]] = float("nan")
+        frame = frame.assign(item=made.item.name, protocol=made.item.protocol, budget=made.item.budget)
+        return frame.to_csv(index=False, lineterminator="\n")
     parts = []
     for block, part, marked in made.blocks:
-        texts = grid(block, part, marked, DECORATIONS[form])
-        parts.append((block.metric, grid_text(texts, form, str(texts.index.name))))
+        texts = [
+            DECORATIONS[form][marked.get(key_of(row), "")].format(cell_text(row, block.digits))
+            for row in part.itertuples(index=False)
+        ]
+        grid = upright(part, texts, "")
+        parts.append((block.metric, grid_text(grid, form, str(grid.index.name))))
     return document(made.item.title, parts, list(made.notes), form)
-
-
-def _csv(made: Table) -> str:
-    marked = {(block.metric, *key): mark for block, _, found in made.blocks for key, mark in found.items()}
-    keys = [(row.metric, *key_of(row)) for row in made.cells.itertuples(index=False)]
-    columns = ["metric", "dataset", "method", "num_layers", "mean", "stderr", "count", "wanted", "failed"]
-    frame = made.cells[columns].assign(mark=[marked.get(key, "") for key in keys])
-    incomplete = frame["count"] < frame["wanted"]
-    frame.loc[incomplete, ["mean", "stderr"]] = float("nan")
-    about = {"item": made.item.name, "protocol": made.item.protocol, "budget": made.item.budget}
-    return frame.assign(**about).to_csv(index=False, lineterminator="\n")

@@ -86,7 +86,7 @@ def test_a_picture_that_cannot_be_written_does_not_lose_the_run(monkeypatch, tmp
     """``plot=true`` draws after the record is written."""
     import errno
 
-    from dgpbench.report import run_figure
+    from dgpbench.report.figures import run_figure
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -15,7 +15,7 @@ NAMES = """
 from pathlib import Path
 from matplotlib.figure import Figure
 from dgpbench.cli import main
-from dgpbench.report.figures.render import save
+from dgpbench.report.figures.page import save
 """
 # Whatever is written is there by half when the process, or the room on the disk, comes to its end.
 CUT_SHORT = """

@@ -44,6 +44,7 @@ import yaml
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 COPIED = ("dgpbench", "conf", "data", "docs", "tests", "scripts", "results/reference", "pyproject.toml", "Makefile")
+SOURCES = ("dgpbench", "scripts/docs")  # of the functions that faults are put into
 FAILED = 1  # pytest's exit code where tests failed
 HUNG = -1
 BROKEN = (SyntaxError, ImportError, NameError, AttributeError, TypeError)
@@ -102,9 +103,9 @@ class Mutant:
 
 @cache
 def _functions() -> dict[str, list[tuple[Path, int, int]]]:
-    """Every function and class of the package by every dotted end of its name: file, first and last character."""
+    """Every function and class of SOURCES by every dotted end of its name: file, first and last character."""
     functions: dict[str, list[tuple[Path, int, int]]] = {}
-    for path in (ROOT / "dgpbench").rglob("*.py"):
+    for path in (path for folder in SOURCES for path in (ROOT / folder).rglob("*.py")):
         text, relative = path.read_text(encoding="utf-8"), path.relative_to(ROOT)
         starts = [0, *accumulate(len(line) for line in text.splitlines(keepends=True))]
         for names, node in _definitions(ast.parse(text), relative.with_suffix("").parts):

@@ -19,7 +19,7 @@ from test_check_method import GOOD, plugin
 from dgpbench.methods.interface import settings_class
 from dgpbench.plugins import load_file
 from dgpbench.report.collect import collect
-from dgpbench.report.sections import with_groups
+from dgpbench.report.html_grids import with_groups
 
 QUICK = ("dataset=diabetes", "budget=smoke")
 VERSION_THEN_RUN = """

@@ -172,7 +172,7 @@ def test_the_report_is_made_of_compact_records_and_says_what_needs_the_runs_file
     page = (tmp_path / "report.html").read_text()
     assert "-1.625" in page
     assert 'href="records/lindinger2020_table1-paper.jsonl"' in page
-    assert "there is a compact record only" in page
+    assert "have a compact record only" in page
 
 
 def test_what_is_drawn_from_the_runs_files_says_so(fresh, tmp_path, capsys):
@@ -180,7 +180,7 @@ def test_what_is_drawn_from_the_runs_files_says_so(fresh, tmp_path, capsys):
     assert export(tmp_path) == 0
     shutil.rmtree(tmp_path / "runs")
     assert door.command("figure", "lindinger2020_fig1", "method=star", f"results_dir={tmp_path}") == 2
-    assert "of 1 of 1 runs there is a compact record only" in capsys.readouterr().err
+    assert "1 of 1 runs have a compact record only" in capsys.readouterr().err
     source, number = first_run(fresh)
     assert door.command("show", f"{source}:{number}") == 0
     assert door.command("show", f"{source}:{number}", "--plot") == 2

@@ -10,9 +10,8 @@ from dgpbench.errors import UserError
 from dgpbench.experiments.items import load
 from dgpbench.report import published
 from dgpbench.report.collect import collect
-from dgpbench.report.compare import comparison, render
+from dgpbench.report.compare import comparison, render, rule_of
 from dgpbench.report.tables import column_name
-from dgpbench.report.verdicts import judgement
 
 SCORED = (
     "lindinger2020_table1",
@@ -193,15 +192,15 @@ def test_win_frequencies_agree_on_the_winner(results):
 def test_seconds_are_compared_after_the_machines_factor():
     published_seconds = [0.02, 0.04, 0.3]
     cells = pd.DataFrame({"mean": [0.002, 0.004, 0.09], "published": published_seconds, "count": 1, "wanted": 1})
-    assert judgement("seconds_per_step").function(cells) == ["similar", "similar", "slower"]
-    assert judgement("seconds_per_step").function(cells[:2]) == ["too few cells"] * 2
+    assert rule_of("seconds_per_step").judge(cells) == ["similar", "similar", "slower"]
+    assert rule_of("seconds_per_step").judge(cells[:2]) == ["too few cells"] * 2
 
 
 def test_a_ratio_of_seconds_counts_alike_in_both_directions():
     cells = pd.DataFrame({"mean": [1.0, 1.2, 3.2, 4.0], "published": 1.0, "count": 1, "wanted": 1})
-    assert judgement("seconds_per_step").function(cells) == ["faster", "faster", "slower", "slower"]
+    assert rule_of("seconds_per_step").judge(cells) == ["faster", "faster", "slower", "slower"]
     one = cells.assign(mean=[1.0, 1.1, 1.0, 900.0])
-    assert judgement("seconds_per_step").function(one) == ["similar", "similar", "similar", "slower"]
+    assert rule_of("seconds_per_step").judge(one) == ["similar", "similar", "similar", "slower"]
 
 
 def test_elbos_are_compared_by_standard_errors(results):

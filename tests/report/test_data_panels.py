@@ -7,8 +7,7 @@ from scipy.stats import norm
 
 from dgpbench.predictive import posterior_file
 from dgpbench.predictive.scores import describe_coverage
-from dgpbench.report import data_panels
-from dgpbench.report.run_figure import run_figure
+from dgpbench.report.figures import run_figure as pictures
 
 GRID_X, GRID_Y = np.array([0.0, 1.0, 2.0]), np.linspace(-6, 6, 241)
 DENSITY = norm.pdf(GRID_Y, GRID_X[:, None] - 1, 0.8)
@@ -27,12 +26,12 @@ EFFECTS = {
 
 @pytest.mark.parametrize("p", [0.025, 0.25, 0.5, 0.975])
 def test_quantiles_of_a_density_on_a_grid_are_those_of_the_normal(p):
-    np.testing.assert_allclose(data_panels.quantiles(GRID_Y, DENSITY, p), norm.ppf(p, GRID_X - 1, 0.8), atol=2e-3)
+    np.testing.assert_allclose(pictures.quantiles(GRID_Y, DENSITY, p), norm.ppf(p, GRID_X - 1, 0.8), atol=2e-3)
 
 
 def test_bands_are_the_central_shares_and_the_rows_stand_over_them():
     rows = (np.array([[0.0, 1], [1, 2]]), np.array([[2.0, 3]]))
-    ax = data_panels.data_and_bands(GRID, rows, "depth", "price", Figure().subplots())
+    ax = pictures.data_and_bands(GRID, rows, "depth", "price", Figure().subplots())
     wide, narrow, samples, training, test = ax.collections
     for band, share in ((wide, 0.95), (narrow, 0.5)):
         y = band.get_paths()[0].vertices[:, 1]
@@ -46,7 +45,7 @@ def test_bands_are_the_central_shares_and_the_rows_stand_over_them():
 
 def test_partial_dependence_shows_two_deviations_on_one_scale_with_names_and_dates():
     effects = posterior_file.effects(posterior_file.of_effects(EFFECTS))
-    below = data_panels.below({"columns": COLUMNS, "dropped": []}, posterior_file.of_effects(effects), "price")
+    below = pictures.second_row({"columns": COLUMNS, "dropped": []}, posterior_file.of_effects(effects), "price")
     figure = Figure(figsize=(11, 4))
     below.draw(figure)
     figure.canvas.draw()
@@ -59,7 +58,7 @@ def test_partial_dependence_shows_two_deviations_on_one_scale_with_names_and_dat
 
 
 def test_a_run_that_kept_neither_has_no_second_row():
-    assert data_panels.below({"dropped": []}, {"mean_1": np.zeros(3)}, "y") is None
+    assert pictures.second_row({"dropped": []}, {"mean_1": np.zeros(3)}, "y") is None
 
 
 def test_the_second_row_stands_below_the_panels_of_every_run():
@@ -67,8 +66,8 @@ def test_the_second_row_stands_below_the_panels_of_every_run():
 
     y = np.linspace(0, 1, 20)
     points = pd.DataFrame({"y": y, "mean": y, "variance": 0.1, "pit": y})
-    below = data_panels.below({"dropped": ["b"], "features": ["b", "depth"]}, posterior_file.of_grid(*GRID), "price")
-    figure = run_figure(points, None, {}, "title", target="price", below=below)
+    below = pictures.second_row({"dropped": ["b"], "features": ["b", "depth"]}, posterior_file.of_grid(*GRID), "price")
+    figure = pictures.run_figure(points, None, {}, "title", target="price", below=below)
     assert len(figure.axes) == 3
     assert {ax.get_xlabel() for ax in figure.axes} >= {"observed price (original units)", "depth"}
 

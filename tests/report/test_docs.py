@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from toys import spread_over, toy_points, toy_trace, write_toy
 
-from dgpbench.report.docs.results import item_names
 from dgpbench.report.figures import style
 from dgpbench.runs.rerun import Rescored
+from scripts.docs.__main__ import main
+from scripts.docs.results import item_names
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = (
@@ -44,6 +45,11 @@ BOSTON = {
     ("star", 3): (-2.83, 0.05),
 }
 COST = {"record": {"seconds": {"tracing": 1.0, "training": 80.0, "prediction": 1.0, "total": 90.0}}}
+
+
+def docs(*arguments: str) -> int:
+    """Run `make docs` with these arguments."""
+    return main(arguments)
 
 
 def write_pages(folder: Path) -> None:
@@ -95,7 +101,7 @@ def made(tmp_path_factory) -> Path:
         assert door.command("results", "export", f"results_dir={results}") == 0
     shutil.rmtree(results / "runs")
     write_pages(folder)
-    assert door.command("docs", str(folder)) == 0
+    assert docs(str(folder)) == 0
     return folder
 
 
@@ -150,7 +156,7 @@ def own_pages(folder: Path, scores: dict) -> Path:
         assert door.command("results", "export", f"results_dir={folder}/results") == 0
     shutil.rmtree(folder / "results" / "runs")
     write_pages(folder)
-    assert door.command("docs", str(folder)) == 0
+    assert docs(str(folder)) == 0
     return folder
 
 
@@ -172,7 +178,7 @@ def test_our_own_table_has_a_row_for_each_method_with_its_mean_rank(own):
 def test_a_picture_in_other_colours_is_drawn_anew(own, monkeypatch, capsys):
     monkeypatch.setitem(style.COLOURS, "star", "#123456")
     capsys.readouterr()
-    assert door.command("docs", "--check", str(own)) == 1
+    assert docs("--check", str(own)) == 1
     assert "docs/images/dgpbench_uci_cost.png" in "".join(capsys.readouterr())
 
 
@@ -201,7 +207,7 @@ def test_a_cell_whose_runs_all_failed_says_so(tmp_path):
     assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
     shutil.rmtree(tmp_path / "results" / "runs")
     write_pages(tmp_path)
-    assert door.command("docs", str(tmp_path)) == 0
+    assert docs(str(tmp_path)) == 0
     text = part(tmp_path, "dgpbench_uci")
     assert rows(f"|{text.split('):' + chr(10) * 2 + '|')[1]}")["gpr L1"]["boston"] == "0/10"
     assert "gpr L1" not in re.split(r": |, |\.", text[text.index("Not run: ") :].splitlines()[0])
@@ -216,7 +222,7 @@ def test_a_page_does_not_depend_on_the_plug_ins_that_are_loaded(own, monkeypatch
     (method,) = load_entry_point("bayesian_ridge")
     monkeypatch.setitem(groups._added, ("method", "a_guest"), groups.describe("method", method) | {"name": "a_guest"})
     assert "a_guest" not in part(own, "dgpbench_uci")
-    assert door.command("docs", "--check", str(own)) == 0
+    assert docs("--check", str(own)) == 0
 
 
 def test_our_own_table_is_drawn_and_kept(own):
@@ -224,7 +230,7 @@ def test_our_own_table_is_drawn_and_kept(own):
     for name in ("dgpbench_uci_cost.png", "dgpbench_uci_calibration.png"):
         assert f"](images/{name})" in shown
         assert (own / "docs" / "images" / name).stat().st_size > 10_000
-    assert door.command("docs", "--check", str(own)) == 0
+    assert docs("--check", str(own)) == 0
     assert sorted(path.name for path in (own / "results" / "records").iterdir()) == [
         "dgpbench_uci-laptop.jsonl",
         "lindinger2020_table1-laptop.jsonl",
@@ -250,7 +256,7 @@ def test_bounds_are_compared_on_splits_that_both_methods_have(tmp_path):
     write_toy(tmp_path / "results", method="mf", dataset="energy", trace=toy_trace(), **settings)
     assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
     write_pages(tmp_path)
-    assert door.command("docs", str(tmp_path)) == 0
+    assert docs(str(tmp_path)) == 0
     text = part(tmp_path, "lindinger2020_figs5")
     # differences 20, -5 and 24: mean 13, deviation sqrt((49 + 324 + 121) / 2) = 15.7, over sqrt(3) 9.07
     line = {"mf L3": "-195.0", "star L3": "-182.0", "star - mf": "+13.0 ± 9.1", "star higher": "2/3"}
@@ -265,7 +271,7 @@ def test_bounds_are_compared_on_splits_that_both_methods_have(tmp_path):
 
 
 def test_the_committed_pages_are_what_the_committed_records_give():
-    assert door.command("docs", "--check", str(ROOT)) == 0
+    assert docs("--check", str(ROOT)) == 0
 
 
 def test_every_item_with_published_numbers_has_a_place_in_the_results():
@@ -278,14 +284,14 @@ def test_every_item_with_published_numbers_has_a_place_in_the_results():
 
 def test_without_records_each_part_is_one_line_that_says_so(tmp_path):
     write_pages(tmp_path)
-    assert door.command("docs", str(tmp_path)) == 0
+    assert docs(str(tmp_path)) == 0
     for names in PAGES.values():
         for name in names:
             text = part(tmp_path, name)
             assert len(text.splitlines()) == 1
             assert text.startswith(("No run of ", "There is no picture yet"))
     assert not list(tmp_path.rglob("*.png"))
-    assert door.command("docs", "--check", str(tmp_path)) == 0
+    assert docs("--check", str(tmp_path)) == 0
 
 
 def test_words_outside_the_markers_are_kept_and_a_second_time_changes_nothing(made, capsys):
@@ -295,7 +301,7 @@ def test_words_outside_the_markers_are_kept_and_a_second_time_changes_nothing(ma
         assert text.endswith("-->\n\nWords after.\n")
     before = snapshot(made)
     capsys.readouterr()
-    assert door.command("docs", str(made)) == 0
+    assert docs(str(made)) == 0
     assert "written" not in capsys.readouterr().out
     assert snapshot(made) == before
 
@@ -307,7 +313,7 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(made, tmp_path, ca
     (tmp_path / "copy" / PICTURES[0]).unlink()
     before = page.read_bytes()
     capsys.readouterr()
-    assert door.command("docs", "--check", str(tmp_path / "copy")) == 1
+    assert docs("--check", str(tmp_path / "copy")) == 1
     said = capsys.readouterr().err
     assert "docs/results.md is not what results/records gives" in said
     assert f"{PICTURES[0]} is not" in said
@@ -318,9 +324,9 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(made, tmp_path, ca
 def test_a_picture_of_other_numbers_is_not_current(made, tmp_path, capsys):
     shutil.copytree(made, tmp_path / "copy")
     shutil.copy(made / PICTURES[0], tmp_path / "copy" / PICTURES[1])
-    assert door.command("docs", "--check", str(tmp_path / "copy")) == 1
+    assert docs("--check", str(tmp_path / "copy")) == 1
     assert f"{PICTURES[1]} is not" in capsys.readouterr().err
-    assert door.command("docs", str(tmp_path / "copy")) == 0
+    assert docs(str(tmp_path / "copy")) == 0
     assert snapshot(tmp_path / "copy") == snapshot(made)
 
 
@@ -337,7 +343,7 @@ def test_a_page_that_cannot_be_filled_is_refused(tmp_path, capsys, page, reason)
     (tmp_path / "README.md").unlink()
     if page is not None:
         (tmp_path / "README.md").write_text(page)
-    assert door.command("docs", str(tmp_path)) == 2
+    assert docs(str(tmp_path)) == 2
     assert reason in capsys.readouterr().err
 
 
@@ -346,7 +352,7 @@ def test_damaged_records_are_refused(made, tmp_path, capsys):
     path = next((tmp_path / "copy").rglob("lindinger2020_table1-laptop.jsonl"))
     path.write_text(path.read_text()[:-20])
     before = snapshot(tmp_path / "copy")
-    assert door.command("docs", str(tmp_path / "copy")) == 2
+    assert docs(str(tmp_path / "copy")) == 2
     assert "is truncated or damaged" in capsys.readouterr().err
     assert snapshot(tmp_path / "copy") == before
 
@@ -430,7 +436,7 @@ def test_with_no_cell_redone_the_front_page_counts_runs_and_shows_no_table(tmp_p
         write_toy(tmp_path / "results", split=split)
     assert door.command("results", "export", f"results_dir={tmp_path / 'results'}") == 0
     write_pages(tmp_path)
-    assert door.command("docs", str(tmp_path)) == 0
+    assert docs(str(tmp_path)) == 0
     assert part(tmp_path, "front") == "Lindinger et al.'s Table 1 is not redone yet: 3 of 640 runs are done."
     assert not (tmp_path / PICTURES[0]).exists()
 
@@ -438,7 +444,7 @@ def test_with_no_cell_redone_the_front_page_counts_runs_and_shows_no_table(tmp_p
 def test_runs_without_a_compact_record_do_not_count(tmp_path):
     write_toy(tmp_path / "results")
     write_pages(tmp_path)
-    assert door.command("docs", str(tmp_path)) == 0
+    assert docs(str(tmp_path)) == 0
     assert part(tmp_path, "overview") == "No run of a published item has been made yet."
 
 
@@ -454,7 +460,7 @@ def test_fits_that_were_begun_again_are_counted_beside_failures(tmp_path, monkey
         write_toy(tmp_path / "results", {"tll": 1.0}, record={"notes": notes}, **who)
     assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
     write_pages(tmp_path)
-    assert door.command("docs", str(tmp_path)) == 0
+    assert docs(str(tmp_path)) == 0
     said = "Failures: none. Begun again at a larger jitter: 3 runs (sgp L1 on naval 2, sgp L1 on yacht 1)."
     assert said in part(tmp_path, "dgpbench_uci")
     assert "Failures: none. Begun again at a larger jitter: 2 runs (" in part(tmp_path, "lindinger2020_table1")
@@ -473,7 +479,7 @@ def test_the_price_of_table_1_is_ten_times_a_run_alone_and_the_median_run_of_eac
         write_toy(tmp_path / "results", record={"seconds": {"training": 1.0, "total": total}}, **who)
     assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
     write_pages(tmp_path)
-    assert door.command("docs", str(tmp_path)) == 0
+    assert docs(str(tmp_path)) == 0
     text = part(tmp_path, "laptop_price")
     assert "made one at a time on a split that no table uses: 0.075 core-hours for 10 of 640 runs. By the" in text
     assert "median of the table's own runs of each cell: 0.3 core-hours for 20 of 640 runs." in text

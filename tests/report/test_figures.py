@@ -21,12 +21,12 @@ from dgpbench.config import groups
 from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.methods.plugins import GROUP
-from dgpbench.report import calibration_study, cells, covariances, step_times
+from dgpbench.report import cells
 from dgpbench.report.collect import collect
-from dgpbench.report.complete import compared
-from dgpbench.report.figures import layouts, render, sources
-from dgpbench.report.figures.panels import Panel, page
+from dgpbench.report.figures import calibration, item_figures, posterior, timing
+from dgpbench.report.figures.page import Panel, page, save
 from dgpbench.report.figures.style import COLOURS, house_style, label, look
+from dgpbench.report.statistics import compared
 
 pytestmark = pytest.mark.filterwarnings("error")
 UNIT = re.compile(r"\(.+\)")
@@ -154,12 +154,12 @@ def test_a_dollar_in_a_name_is_no_mathematics():
 @pytest.mark.parametrize("structure", ["mf", "star", "fc"])
 def test_covariance_and_precision_are_inverse_to_each_other(structure):
     arrays = toy_posterior(structure)
-    product = covariances.covariance(arrays).to_numpy() @ covariances.precision(arrays).to_numpy()
+    product = posterior.covariance_matrix(arrays).to_numpy() @ posterior.precision_matrix(arrays).to_numpy()
     np.testing.assert_allclose(product, np.eye(len(product)), atol=1e-8)
 
 
 def test_covariance_has_the_zero_blocks_of_its_structure():
-    S = covariances.covariance(toy_posterior("star", num_layers=3, width=3, M=6))
+    S = posterior.covariance_matrix(toy_posterior("star", num_layers=3, width=3, M=6))
     stripe, other = S.loc[(2, 1), (1, 1)], S.loc[(2, 1), (1, 2)]
     assert (np.abs(stripe.to_numpy()) > 0).all()
     assert (other.to_numpy() == 0).all()
@@ -169,7 +169,7 @@ def test_covariance_is_that_of_the_trained_posterior():
     M, arrays = 2, {"diagonal_1": np.array([np.diag([2.0, 3.0])]), "diagonal_2": np.array([np.diag([1.0, 1.0])]),
                     "coupling_2_1": np.array([[[0.5, 0.0], [0.0, 0.0]]]), "pairs_2_1": np.array([[0, 0]])}  # fmt: skip
     expected = [[4, 0, 1, 0], [0, 9, 0, 0], [1, 0, 1.25, 0], [0, 0, 0, 1]]
-    S = covariances.covariance(arrays)
+    S = posterior.covariance_matrix(arrays)
     np.testing.assert_allclose(S, expected)
     assert S.index.tolist() == [(layer, 1, m + 1) for layer in (1, 2) for m in range(M)]
 
@@ -187,21 +187,21 @@ def test_correlations_are_those_of_each_kind_of_block():
         blocks = [C[first[layer] + t, first[earlier] + s] for t, s in pairs]
         arrays[f"coupling_{layer + 1}_{earlier + 1}"] = np.reshape(blocks, (-1, 1, 1))
         arrays[f"pairs_{layer + 1}_{earlier + 1}"] = np.array(pairs)
-    found = covariances.correlations(arrays).set_index("block")["correlation"]
+    found = posterior.correlations(arrays).set_index("block")["correlation"]
     expected = {"stripes": 0.2, "arrow": np.sqrt(0.4**2 / 4), "across layers, else": np.sqrt(0.05**2 / 2),
                 "within a layer": np.sqrt((0.1**2 + 0.3**2) / 2)}  # fmt: skip
     assert found.to_dict() == pytest.approx(expected)
-    assert list(covariances.correlations(toy_posterior("mf"))["block"]) == ["one GP"]
-    assert list(covariances.correlations(toy_posterior("star"))["block"]) == ["one GP", "stripes", "arrow"]
+    assert list(posterior.correlations(toy_posterior("mf"))["block"]) == ["one GP"]
+    assert list(posterior.correlations(toy_posterior("star"))["block"]) == ["one GP", "stripes", "arrow"]
 
 
 def test_a_posterior_without_blocks_is_refused():
     with pytest.raises(UserError, match="no blocks"):
-        covariances.covariance({"samples_1": np.zeros((3, 1, 2))})
+        posterior.covariance_matrix({"samples_1": np.zeros((3, 1, 2))})
 
 
 def test_median_filter_by_hand():
-    found = calibration_study.median_filtered(
+    found = calibration.median_filtered(
         np.array([3.0, 1.0, 2.0, 5.0, 4.0]), np.array([30.0, 10.0, 99.0, 50.0, 40.0]), share=0.6
     )
     assert found["x"].tolist() == [2.0, 3.0, 4.0]
@@ -214,23 +214,25 @@ def test_a_calibrated_prediction_lies_on_y_equals_x():
     calibrated["y"] = calibrated["mean"] + z / 1.5 * np.sqrt(
         calibrated["variance"]
     )  # points() makes them 1.5 times too sure
-    curve = calibration_study.error_along_variance(calibrated)
+    curve = calibration.error_along_variance(calibrated)
     assert np.median(curve["squared_error"] / curve["variance"]) == pytest.approx(1, abs=0.06)
 
 
 def test_pit_density_of_uniform_values_is_one():
     frame = pd.DataFrame({"pit": (np.arange(1000) + 0.5) / 1000, "method": "mf", "num_layers": 2})
-    found = calibration_study.pit_density(frame)
+    found = calibration.pit_density(frame)
     np.testing.assert_allclose(found["density"], 1)
-    np.testing.assert_allclose(calibration_study.reliability(frame)["observed"], calibration_study.LEVELS, atol=2e-3)
+    np.testing.assert_allclose(
+        calibration.interval_coverage(frame)["observed"], calibration.CENTRAL_INTERVALS, atol=2e-3
+    )
 
 
 def test_normality_refuses_too_few_samples_and_finds_the_skewed_one():
     from toy_frames import samples
 
     with pytest.raises(UserError, match="20 samples"):
-        covariances.normality(samples().head(10))
-    tests = covariances.normality(samples())
+        posterior.normality_tests(samples().head(10))
+    tests = posterior.normality_tests(samples())
     assert tests.loc[tests["p_value"] < tests["bonferroni"], "output"].tolist() == ["1.0"]
     assert tests["bonferroni"].iloc[0] == pytest.approx(0.05 / 12)
 
@@ -238,9 +240,9 @@ def test_normality_refuses_too_few_samples_and_finds_the_skewed_one():
 def test_timings_along_a_size_keep_the_others_fixed():
     from toy_frames import bench
 
-    assert sorted(set(step_times.along(bench(), "tau")["value"])) == [2, 5, 8, 16]
+    assert sorted(set(timing.along(bench(), "tau")["value"])) == [2, 5, 8, 16]
     with pytest.raises(UserError, match="lacks ms_per_step"):
-        step_times.along(bench().drop(columns="ms_per_step"), "M")
+        timing.along(bench().drop(columns="ms_per_step"), "M")
 
 
 # From records to files ------------------------------------------------------------------------------------------------
@@ -283,8 +285,8 @@ SPLITS = ("split=range(2)", "dataset=boston,energy,concrete")
 ])  # fmt: skip
 def test_items_render_from_records_at_their_size_and_with_ink_in_every_panel(name, given, filled, tmp_path):
     item = item_of(name, filled, *given)
-    for key, figure in render.figures(item, collect(filled)).items():
-        picture = matplotlib.image.imread(render.save(figure, tmp_path / f"{key}.png"))[..., :3].mean(axis=2)
+    for key, figure in item_figures.figures(item, collect(filled)).items():
+        picture = matplotlib.image.imread(save(figure, tmp_path / f"{key}.png"))[..., :3].mean(axis=2)
         height, width = picture.shape
         np.testing.assert_allclose([width, height], figure.get_size_inches() * DPI, atol=1)
         for ax in [each for each in figure.axes if each.axison]:
@@ -310,13 +312,13 @@ TITLES = {  # of the panels that each layout makes of a table's runs on three da
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(layouts.LAYOUTS) - {
+    "name", sorted(set(item_figures.KINDS) - {
         "predictive_samples", "predictive_densities", "normality", "covariance", "block_correlations",
     })
 )  # fmt: skip
 def test_every_layout_has_its_panels_for_the_runs_of_a_table(name, filled):
     item = item_of("lindinger2020_table1", filled, *SPLITS)
-    panels = layouts.LAYOUTS[name](item, render.done_runs(item, collect(filled)))
+    panels = item_figures.KINDS[name](item, cells.done_runs(item, collect(filled)))
     assert [panel.title for panel in panels] == TITLES[name]
     drawn = page(name, panels)
     assert [ax.get_title() for ax in drawn.axes if ax.axison] == TITLES[name]
@@ -326,9 +328,9 @@ def test_normality_and_covariance_read_the_posterior(filled):
     frame = collect(filled)
     sampled = item_of("lindinger2020_table1", filled, "method=sghmc", "method.num_layers=1", *SPLITS)
     blocks = item_of("lindinger2020_table1", filled, "method=star", *SPLITS)
-    assert len(layouts.normality(sampled, render.done_runs(sampled, frame))) == 2 * 3
-    assert len(layouts.covariance(blocks, render.done_runs(blocks, frame))) == 2 * 3
-    assert [panel.title for panel in layouts.block_correlations(blocks, render.done_runs(blocks, frame))] == [
+    assert len(posterior.normality(sampled, cells.done_runs(sampled, frame))) == 2 * 3
+    assert len(posterior.covariance(blocks, cells.done_runs(blocks, frame))) == 2 * 3
+    assert [panel.title for panel in posterior.block_correlations(blocks, cells.done_runs(blocks, frame))] == [
         f"{name}, L = {layers}" for layers in (2, 3) for name in DATASETS
     ]
 
@@ -337,15 +339,15 @@ def test_every_figure_that_an_item_names_has_a_layout():
     from dgpbench.config import groups
 
     named = {items.load(name).figure for name in groups.names("experiment")} - {None}
-    assert named <= set(layouts.LAYOUTS)
+    assert named <= set(item_figures.KINDS)
 
 
 def test_ranks_are_drawn_of_complete_cells_and_say_what_is_left_out(filled):
     frame = collect(filled)
-    whole = render.figures(item_of("lindinger2020_table1", filled, *SPLITS), frame)
+    whole = item_figures.figures(item_of("lindinger2020_table1", filled, *SPLITS), frame)
     assert set(whole) == {"score_bars", "ranks_tll", "improvement_tll"}
     lacking = frame.drop(frame.index[(frame["method"] == "star") & (frame["split"] == 1)][0])
-    made = render.figures(item_of("lindinger2020_table1", filled, *SPLITS), lacking)
+    made = item_figures.figures(item_of("lindinger2020_table1", filled, *SPLITS), lacking)
     assert "Left out" in made["improvement_tll"].get_supxlabel()
 
 
@@ -354,7 +356,7 @@ def test_the_curves_of_calibration_are_of_complete_cells(filled):
     item = item_of("lindinger2020_table1", filled, *SPLITS, "dataset=boston")
     lacking = frame[~((frame["method"] == "star") & (frame["num_layers"] == 3) & (frame["split"] == 1))]
     for given, wanted in ((frame, True), (lacking, False)):
-        (panel,) = layouts.reliability_curves(item, render.done_runs(item, given))
+        (panel,) = calibration.reliability_curves(item, cells.done_runs(item, given))
         assert (("star", 3) in set(zip(panel.frame["method"], panel.frame["num_layers"], strict=True))) == wanted
         assert ("star", 2) in set(zip(panel.frame["method"], panel.frame["num_layers"], strict=True))
 
@@ -371,7 +373,7 @@ def test_a_curve_of_timings_is_of_one_session_and_one_machine(tmp_path):
     ]
     for name, found in {"a": first, "b": [("mf", 128, 30.0, "here"), ("mf", 256, 90.0, "here")]}.items():
         (tmp_path / f"{name}.csv").write_text(head + "".join(row.format(*each) for each in found))
-    rows = sources.timings(pd.DataFrame(), tmp_path, ["mf", "star"])
+    rows = timing.timings(pd.DataFrame(), tmp_path, ["mf", "star"])
     assert sorted(rows[["method", "M", "ms_per_step"]].itertuples(index=False, name=None)) == [
         ("mf", 128, 30.0),
         ("mf", 256, 90.0),
@@ -381,7 +383,7 @@ def test_a_curve_of_timings_is_of_one_session_and_one_machine(tmp_path):
 
 
 def test_a_figure_of_one_split_says_so_and_shows_no_certain_differences(filled):
-    made = render.figures(item_of("lindinger2020_table1", filled, *SPLITS, "split=1"), collect(filled))
+    made = item_figures.figures(item_of("lindinger2020_table1", filled, *SPLITS, "split=1"), collect(filled))
     assert set(made) == {"score_bars", "ranks_tll"}
     assert all("split=1" in figure.get_suptitle() for figure in made.values())
 
@@ -390,7 +392,7 @@ def test_a_figure_of_one_split_says_so_and_shows_no_certain_differences(filled):
 def test_a_method_or_split_that_is_missing_everywhere_is_in_no_comparison(column, value, filled):
     frame = collect(filled)
     item = item_of("lindinger2020_table1", filled, *SPLITS)
-    done = render.done_runs(item, frame[frame[column] != value])
+    done = cells.done_runs(item, frame[frame[column] != value])
     if column == "split":
         with pytest.raises(UserError, match="no two methods have all splits"):
             compared(item, done, "tll")
@@ -401,7 +403,9 @@ def test_a_method_or_split_that_is_missing_everywhere_is_in_no_comparison(column
 
 
 def test_a_missing_run_makes_the_title_say_so(filled):
-    figure = render.figures(item_of("lindinger2020_figs5", filled, "dataset=boston"), collect(filled))["elbo_boxes"]
+    figure = item_figures.figures(item_of("lindinger2020_figs5", filled, "dataset=boston"), collect(filled))[
+        "elbo_boxes"
+    ]
     assert "4 of 20 runs" in figure.get_suptitle()
 
 

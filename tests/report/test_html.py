@@ -61,11 +61,11 @@ def test_every_name_is_escaped(report):
 
 def test_figures_escape_names_too():
     from dgpbench.report.figures import training
-    from dgpbench.report.figures.panels import Panel, page
+    from dgpbench.report.figures.page import Panel, page
     from dgpbench.report.html import svg
 
     frame = toy_trace().assign(method=EVIL, num_layers=2, run="a")
-    text = svg(page(EVIL, [Panel(EVIL, training.elbo_against_seconds, frame)]), "f1-")
+    text = svg(page(EVIL, [Panel(EVIL, training.draw_elbo_against_seconds, frame)]), "f1-")
     assert "<script" not in text.lower()
     assert text.count("&lt;script&gt;") == 3  # the page's title, the panel's, and the legend
 

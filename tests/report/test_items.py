@@ -8,7 +8,7 @@ from dgpbench.experiments.items import load
 from dgpbench.methods import plugins
 from dgpbench.report import published
 from dgpbench.report.cells import wanted
-from dgpbench.report.marks import RULES
+from dgpbench.report.tables import RULES
 
 ITEMS = groups.names("experiment")
 TABLE1 = "lindinger2020_table1"

@@ -16,8 +16,9 @@ from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.cli import main
 from dgpbench.experiments import items
+from dgpbench.report import cells
 from dgpbench.report.collect import collect
-from dgpbench.report.figures import layouts, render
+from dgpbench.report.figures import item_figures, scores
 from dgpbench.report.figures.style import COLOURS, OTHER_CURVES
 
 SPLITS = 3
@@ -193,7 +194,7 @@ CURVES = ("elbo_against_seconds", "training_curves", "score_against_seconds", "c
 def test_layouts_name_the_curves_of_an_incomplete_cell_by_its_count(name, lacking):
     given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={lacking}"]
     item = items.load("lindinger2020_table1", given)
-    for panel in layouts.LAYOUTS[name](item, render.done_runs(item, collect(lacking))):
+    for panel in item_figures.KINDS[name](item, cells.done_runs(item, collect(lacking))):
         _, names = panel.draw(panel.frame, Figure().subplots()).get_legend_handles_labels()
         assert "STAR L3 (1/2)" in names
         assert not [text for text in names if text.startswith("MF L3 (1/") or text.startswith("MF L3 (2/")]
@@ -205,7 +206,7 @@ def test_a_box_is_hollow_where_a_run_kept_no_trace(results):
         write_toy(results, {"tll": -2.0}, method="star", split=split, trace=toy_trace())
     given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={results}"]
     item = items.load("lindinger2020_table1", given)
-    (panel,) = layouts.elbo_boxes(item, render.done_runs(item, collect(results)))
+    (panel,) = scores.elbo_boxes(item, cells.done_runs(item, collect(results)))
     ax = panel.draw(panel.frame, Figure().subplots())
     assert [to_hex(box.get_facecolor()) for box in ax.patches] == ["#ffffff", COLOURS["star"].lower()]
     assert [text.get_text() for text in ax.get_xticklabels()] == ["MF L3 (1/2)\nn = 1", "STAR L3\nn = 2"]
@@ -252,7 +253,7 @@ def test_a_page_is_titled_by_what_it_shows(results, three, drawn):
     for name in ("lindinger2020_fig1", "lindinger2020_figs8"):
         item = items.load(name, ["method=mf", "method.num_layers=3", "dataset=concrete", f"results_dir={results}"])
         write_toy(results, method="mf", dataset="concrete", posterior=stored(factor_of(0)))
-        made = render.figures(item, collect(results))
+        made = item_figures.figures(item, collect(results))
         assert "precision" not in made["covariance"].get_suptitle()  # which is drawn at four layers
         if "block_correlations" in made:
             title = made["block_correlations"].get_suptitle()

@@ -12,7 +12,7 @@ from one_record import CONFIG, DATA
 from scipy.stats import binom
 
 from dgpbench.errors import UserError
-from dgpbench.report import run_figure as pictures
+from dgpbench.report.figures import run_figure as pictures
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 
@@ -143,7 +143,7 @@ def test_a_run_without_points_says_so(tmp_path):
 
 def test_drawing_needs_neither_pyplot_nor_tensorflow_and_leaves_the_callers_style_alone():
     code = (
-        "import sys, matplotlib; before = dict(matplotlib.rcParams); import dgpbench.report.run_figure as r\n"
+        "import sys, matplotlib; before = dict(matplotlib.rcParams); import dgpbench.report.figures.run_figure as r\n"
         "import numpy as np, pandas as pd\n"
         "x = np.linspace(0.1, 0.9, 5); p = pd.DataFrame({'y': x, 'mean': x, 'variance': x, 'pit': x})\n"
         "r.run_figure(p, None, {}, 'title')\n"

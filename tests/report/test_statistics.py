@@ -8,8 +8,8 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from dgpbench.errors import UserError
-from dgpbench.report import comparisons, statistics
-from dgpbench.report.complete import Compared
+from dgpbench.report import html_grids, statistics
+from dgpbench.report.statistics import Compared
 
 
 def losses(values, methods="abc") -> pd.DataFrame:
@@ -131,7 +131,7 @@ def test_the_best_method_is_that_of_the_tables_ranks():
     table = pd.concat([by_split([1.0, 2.1, 2.1], [9.0, 2.0, 2.0], name) for name in "xy"])
     assert statistics.best_against_rest(statistics.by_dataset(table)) == [("a", "b")]
     found = Compared(table, pd.Series({"x": 1 / 9, "y": 1 / 9}), "a", "")
-    grids = comparisons._rank_grid("tll", found), comparisons._improvement_grid("tll", found)
+    grids = html_grids._rank_grid("tll", found), html_grids._improvement_grid("tll", found)
     assert [grid.rows[0][0].text for grid in grids] == ["a", "a"]
 
 

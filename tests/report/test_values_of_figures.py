@@ -21,10 +21,10 @@ from toys import toy_points, toy_trace, write_toy
 
 from dgpbench.experiments import items
 from dgpbench.report.collect import collect
-from dgpbench.report.figures import render
+from dgpbench.report.figures import item_figures
+from dgpbench.report.figures.run_figure import save_run_figure
 from dgpbench.report.figures.style import COLOURS
 from dgpbench.report.published import of_item
-from dgpbench.report.run_figure import save_run_figure
 
 
 def panels(figure: Figure) -> dict[str, Axes]:
@@ -327,7 +327,7 @@ def test_tables_of_timings_are_drawn_along_each_size_with_the_others_at_their_us
 )
 def test_slopes_of_theory_count_the_covariance_blocks(method, slopes):
     # A step costs N M^2 for each block: mean field has tau L of them, STAR's stripes tau L^2, a full matrix (tau L)^2.
-    from dgpbench.report.step_times import along
+    from dgpbench.report.figures.timing import along
 
     bench = pd.DataFrame([(method, 128, 3, 5, 1.0)], columns=["method", "M", "L", "tau", "ms_per_step"])
     found = [along(bench, size)["exponent"].iloc[0] for size in ("M", "L", "tau")]
@@ -381,7 +381,7 @@ def test_the_calibration_study_draws_running_medians_over_all_splits(drawn, spli
 
 def test_the_pit_histogram_and_the_reliability_diagram_of_all_splits(splits_of_star, results):
     item = items.load("lindinger2020_fig3", ["method=star", "split=range(2)", f"results_dir={results}"])
-    figure = render.figures(replace(item, figure="reliability"), collect(results))["reliability"]
+    figure = item_figures.figures(replace(item, figure="reliability"), collect(results))["reliability"]
     histogram, diagram = figure.axes
     pit = splits_of_star["pit"].to_numpy()
     stairs, band = [patch for patch in histogram.patches if hasattr(patch, "get_data")], histogram.patches[0]

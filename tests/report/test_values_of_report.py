@@ -13,9 +13,9 @@ from toys import spread_over, write_toy
 
 from dgpbench.cli import main
 from dgpbench.experiments import items
-from dgpbench.report import sections
+from dgpbench.report import html, html_grids
 from dgpbench.report.collect import collect
-from dgpbench.report.html_grid import Grid
+from dgpbench.report.html_grids import Grid
 from dgpbench.report.published import of_item
 
 TLL = {("sgp", 1): (-2.0, -3.5, -3.1), ("mf", 2): (-2.2, -2.1, -2.9), ("star", 3): (-1.0, -1.5, -2.75)}
@@ -132,7 +132,7 @@ def test_an_items_page_says_that_nothing_is_redone_yet_or_that_there_is_no_miss(
         write_toy(results, {"tll": value}, split=split)
     assert finding_of(results, "lindinger2020_table1").endswith(
         "tll: 1 of 1 judged cells (100 %) within two combined standard errors, 0 better, 0 worse; 63 left out. "
-        "There is no miss."
+        "No cell disagrees."
     )
 
 
@@ -173,8 +173,8 @@ def test_the_list_of_runs_has_each_runs_whole_time(three_methods):
 def statistics_of(results: Path, *given: str) -> dict[str, Grid]:
     """The grids of Table 1, narrowed, by their captions."""
     narrowed = [*given, f"results_dir={results}"]
-    frame = sections.with_groups(collect(results))
-    section = sections.item_section(items.load("lindinger2020_table1", narrowed), narrowed, frame)
+    frame = html_grids.with_groups(collect(results))
+    section = html.item_section(items.load("lindinger2020_table1", narrowed), narrowed, frame)
     return {grid.caption: grid for grid in section.grids}
 
 

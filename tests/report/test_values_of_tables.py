@@ -366,4 +366,4 @@ def test_a_table_shows_any_metric_that_is_asked_for(results, capsys):
     assert "1.95 (0.10)" in text  # 1.5 + 0.45; 0.1 sqrt(82.5 / 9 / 10) = 0.0957
     assert "units of y, lower is better" in text
     assert main(["table", "lindinger2020_table1", *given, "--metric", "crp"]) == 2
-    assert "there is no metric 'crp'; it is one of tll," in capsys.readouterr().err
+    assert "unknown metric 'crp'; available: tll," in capsys.readouterr().err

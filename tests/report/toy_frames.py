@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.report import calibration_study as numbers
-from dgpbench.report import covariances, step_times
-from dgpbench.report.figures import calibration, posterior, ranking, scores, synthetic, timing, training
+from dgpbench.report.figures import calibration, posterior, predictions, ranking, scores, timing, training
+from scripts.docs import laptop
 
 METHODS = [("sgp", 1), ("mf", 2), ("mf", 3), ("star", 2), ("star", 3), ("sghmc", 2)]
 
@@ -117,7 +116,7 @@ def bench() -> pd.DataFrame:
             + [(128, 3, t) for t in (2, 8, 16)]
         ):
             rows.append((method, M, L, tau, 2 + 1e-4 * M**2 * tau**power * L**power))
-    return pd.DataFrame(rows, columns=list(step_times.COLUMNS))
+    return pd.DataFrame(rows, columns=list(timing.COLUMNS))
 
 
 def ranking_frame() -> pd.DataFrame:
@@ -185,36 +184,39 @@ def density_grid() -> pd.DataFrame:
 
 
 FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], Axes], Callable[[], pd.DataFrame]]] = {
-    "covariance_heatmap": (posterior.covariance_heatmap, lambda: covariances.covariance(toy_posterior("star"))),
-    "precision_heatmap": (posterior.precision_heatmap, lambda: covariances.precision(toy_posterior("fc", 4))),
+    "covariance_heatmap": (posterior.draw_covariance, lambda: posterior.covariance_matrix(toy_posterior("star"))),
+    "precision_heatmap": (posterior.draw_precision, lambda: posterior.precision_matrix(toy_posterior("fc", 4))),
     "block_correlations": (
-        posterior.block_correlations,
-        lambda: covariances.correlations(toy_posterior("fc")).assign(method="fc", num_layers=3),
+        posterior.draw_block_correlations,
+        lambda: posterior.correlations(toy_posterior("fc")).assign(method="fc", num_layers=3),
     ),
-    "sample_histogram": (posterior.sample_histogram, histogram),
-    "normality_p_values": (posterior.normality_p_values, lambda: covariances.normality(samples())),
-    "elbo_against_seconds": (training.elbo_against_seconds, traces),
+    "sample_histogram": (posterior.draw_sample_histogram, histogram),
+    "normality_p_values": (posterior.draw_p_values, lambda: posterior.normality_tests(samples())),
+    "elbo_against_seconds": (training.draw_elbo_against_seconds, traces),
     "training_curves": (
-        training.training_curves,
+        training.draw_training_curves,
         lambda: traces().assign(value=traces()["test_tll"], quantity="test_tll"),
     ),
-    "elbo_boxes": (scores.elbo_boxes, boxes),
-    "score_bars": (scores.score_bars, score_cells),
-    "score_against_seconds": (scores.score_against_seconds, runs_in_time),
-    "score_of_two_budgets": (scores.score_of_two_budgets, two_budgets),
+    "elbo_boxes": (scores.draw_elbo_boxes, boxes),
+    "score_bars": (scores.draw_score_bars, score_cells),
+    "score_against_seconds": (scores.draw_score_against_seconds, runs_in_time),
+    "score_of_two_budgets": (laptop.score_of_two_budgets, two_budgets),
     "variance_against_distance": (
-        calibration.variance_against_distance,
-        lambda: numbers.variance_along_distance(points()),
+        calibration.draw_variance_against_distance,
+        lambda: calibration.variance_along_distance(points()),
     ),
-    "error_against_variance": (calibration.error_against_variance, lambda: numbers.error_along_variance(points())),
-    "pit_histogram": (calibration.pit_histogram, lambda: numbers.pit_density(points())),
-    "reliability_diagram": (calibration.reliability_diagram, lambda: numbers.reliability(points())),
-    "seconds_per_step_M": (timing.seconds_per_step, lambda: step_times.along(bench(), "M")),
-    "seconds_per_step_L": (timing.seconds_per_step, lambda: step_times.along(bench(), "L")),
-    "seconds_per_step_tau": (timing.seconds_per_step, lambda: step_times.along(bench(), "tau")),
-    "predictive_band": (synthetic.predictive_band, synthetic_points),
-    "predictive_samples": (synthetic.predictive_samples, synthetic_draws),
-    "predictive_density": (synthetic.predictive_density, density_grid),
-    "critical_difference": (ranking.critical_difference, ranking_frame),
-    "improvement": (ranking.improvement, improvement_frame),
+    "error_against_variance": (
+        calibration.draw_error_against_variance,
+        lambda: calibration.error_along_variance(points()),
+    ),
+    "pit_histogram": (calibration.draw_pit_histogram, lambda: calibration.pit_density(points())),
+    "reliability_diagram": (calibration.draw_reliability, lambda: calibration.interval_coverage(points())),
+    "seconds_per_step_M": (timing.draw_seconds_per_step, lambda: timing.along(bench(), "M")),
+    "seconds_per_step_L": (timing.draw_seconds_per_step, lambda: timing.along(bench(), "L")),
+    "seconds_per_step_tau": (timing.draw_seconds_per_step, lambda: timing.along(bench(), "tau")),
+    "predictive_band": (predictions.draw_predictive_band, synthetic_points),
+    "predictive_samples": (predictions.draw_predictive_samples, synthetic_draws),
+    "predictive_density": (predictions.draw_predictive_density, density_grid),
+    "critical_difference": (ranking.draw_critical_difference, ranking_frame),
+    "improvement": (ranking.draw_improvement, improvement_frame),
 }

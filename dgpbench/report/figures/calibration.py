@@ -1,29 +1,160 @@
-"""The calibration study (Lindinger et al. 2020, Fig. 3), PIT histograms and reliability diagrams."""
+"""Calibration: predicted variance against distance and error (Lindinger et al. 2020, Fig. 3), PIT, reliability.
 
+``points`` are rows of ``points.parquet`` with the run's method and num_layers.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dgpbench.experiments.items import Item
+from dgpbench.predictive.scores import CENTRAL_INTERVALS
+from dgpbench.report.figures.page import Panel
+from dgpbench.report.figures.sources import curves, per_dataset, tables
 from dgpbench.report.figures.style import entries, log_scale
+from dgpbench.runs import store
+from dgpbench.runs.compact_records import coverage_counts
+
+BINS = 10  # of the PIT
 
 
-def variance_against_distance(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Median-filtered predicted variance against distance to the training data.
+def calibration_study(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Variance against distance and squared error against variance, over the test rows of all splits (Fig. 3)."""
+    panels = []
+    for dataset, rows in per_dataset(tables(runs, store.POINTS)):
+        panels += curves(dataset, draw_variance_against_distance, variance_along_distance(rows), runs)
+        panels += curves(dataset, draw_error_against_variance, error_along_variance(rows), runs)
+    return panels
 
-    :param frame: columns method, num_layers, distance, variance, as ``calibration.variance_along_distance`` gives it
+
+def reliability(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """PIT histogram and reliability diagram of each data set."""
+    panels = []
+    for dataset, rows in per_dataset(tables(runs, store.POINTS)):
+        panels += curves(dataset, draw_pit_histogram, pit_density(rows), runs)
+        panels += curves(dataset, draw_reliability, interval_coverage(rows), runs)
+    return panels
+
+
+def reliability_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Reliability diagram of each data set, over all splits of complete cells; compact records are enough."""
+    panels = []
+    for name, rows in per_dataset(runs[runs["count"] >= runs["wanted"]]):
+        if len(frame := interval_coverage_of_runs(rows.assign(method=rows["series"]))):
+            panels += curves(name, draw_reliability, frame, runs)
+    return panels
+
+
+# Numbers --------------------------------------------------------------------------------------------------------------
+
+
+def _for_each(rows: pd.DataFrame, function: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    groups = rows.groupby(["method", "num_layers"], sort=False)
+    parts = [function(part).assign(method=method, num_layers=depth) for (method, depth), part in groups]
+    return pd.concat(parts, ignore_index=True) if parts else rows
+
+
+def median_filtered(x: np.ndarray, y: np.ndarray, share: float = 0.1) -> pd.DataFrame:
+    """Return the running median of y along x, over windows of a share of the rows: columns x, y.
+
+    Half a window at either end is left out, so that every median is over equally many rows.
+    """
+    from scipy.ndimage import median_filter
+
+    kept = np.isfinite(x) & np.isfinite(y)  # distances may be known for some rows only
+    order = np.argsort(x[kept], kind="stable")
+    size = max(1, round(share * len(order)) // 2 * 2 + 1)
+    half = size // 2
+    inner = slice(half, len(order) - half)
+    return pd.DataFrame({"x": x[kept][order][inner], "y": median_filter(y[kept][order], size)[inner]})
+
+
+def variance_along_distance(points: pd.DataFrame) -> pd.DataFrame:
+    """Filter the variance along the distance to training data: columns distance, variance, method, num_layers."""
+    filtered = _for_each(points, lambda rows: median_filtered(rows["distance"].to_numpy(), rows["variance"].to_numpy()))
+    return filtered.rename(columns={"x": "distance", "y": "variance"})
+
+
+def error_along_variance(points: pd.DataFrame) -> pd.DataFrame:
+    """Filter the squared error along the variance: columns variance, squared_error, method, num_layers.
+
+    The median of a squared error is below its mean: of N(0, v) it is 0.455 v. The curve is divided by that, so that a
+    calibrated Gaussian prediction gives y = x.
+    """
+    from scipy.stats import chi2
+
+    errors = points.assign(error=(points["y"] - points["mean"]) ** 2 / chi2.median(1))
+    filtered = _for_each(errors, lambda rows: median_filtered(rows["variance"].to_numpy(), rows["error"].to_numpy()))
+    return filtered.rename(columns={"x": "variance", "y": "squared_error"})
+
+
+def pit_density(points: pd.DataFrame) -> pd.DataFrame:
+    """Return histograms of the probability integral transform: columns left, right, density, deviation, and the method.
+
+    A calibrated prediction has density 1; ``deviation`` is the standard deviation of a bin due to sampling alone.
+    """
+
+    def histogram(rows: pd.DataFrame) -> pd.DataFrame:
+        density, edges = np.histogram(rows["pit"], BINS, range=(0, 1), density=True)
+        deviation = np.sqrt((BINS - 1) / len(rows))  # of a binomial count with p = 1 / BINS, divided by its mean
+        return pd.DataFrame({"left": edges[:-1], "right": edges[1:], "density": density, "deviation": deviation})
+
+    return _for_each(points, histogram)
+
+
+def interval_coverage(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of targets in central intervals: columns nominal (0.05 to 0.95), observed, and the method."""
+    return _for_each(points, lambda rows: _pooled([(coverage_counts(rows["pit"].to_numpy()), len(rows))]))
+
+
+def interval_coverage_of_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return ``interval_coverage`` over the rows of several runs, from their files or else their compact records.
+
+    :param runs: as ``collect`` returns them; those with neither are left out
+    """
+    counted = runs.assign(counts=[_counts(run.path, run.compact) for run in runs.itertuples(index=False)])
+    return _for_each(counted.dropna(subset=["counts"]), lambda rows: _pooled(list(rows["counts"])))
+
+
+def _counts(path: str, compact: Mapping[str, Any] | None) -> tuple[list[int], int] | None:
+    """Return the number of test rows inside each central interval, and the number of all."""
+    if Path(path, store.POINTS).is_file():
+        points = pd.read_parquet(Path(path, store.POINTS))
+        return (coverage_counts(points["pit"].to_numpy()), len(points)) if "pit" in points else None
+    if compact is None or compact["coverage_counts"] is None:
+        return None
+    return compact["coverage_counts"], sum(compact["pit_counts"])
+
+
+def _pooled(counts: list[tuple[list[int], int]]) -> pd.DataFrame:
+    inside, total = (np.sum(each, axis=0) for each in zip(*counts, strict=True))
+    return pd.DataFrame({"nominal": CENTRAL_INTERVALS, "observed": inside / total})
+
+
+# Drawing --------------------------------------------------------------------------------------------------------------
+
+
+def draw_variance_against_distance(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the median-filtered predicted variance against distance to the training data.
+
+    :param frame: as ``variance_along_distance`` returns it
     """
     for name, look, rows in entries(frame):
         ax.plot(rows["distance"], rows["variance"], label=name, **look.of_line())
     log_scale(ax, "y")
-    ax.set_xlabel("distance to training data (standard deviations)")
-    ax.set_ylabel("predicted variance (squared units of y)")
+    ax.set(xlabel="distance to training data (standard deviations)", ylabel="predicted variance (squared units of y)")
     ax.legend()
     return ax
 
 
-def error_against_variance(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Median-filtered squared error against predicted variance; on y = x the variance is right, above it too small.
+def draw_error_against_variance(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the median-filtered squared error against predicted variance; above y = x the variance is too small.
 
-    :param frame: columns method, num_layers, variance, squared_error, as ``calibration.error_along_variance`` gives it
+    :param frame: as ``error_along_variance`` returns it
     """
     for name, look, rows in entries(frame):
         ax.plot(rows["variance"], rows["squared_error"], label=name, **look.of_line())
@@ -31,42 +162,36 @@ def error_against_variance(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.plot(ends, ends, color="black", linewidth=0.8, label="y = x")
     log_scale(ax, "x")
     log_scale(ax, "y")
-    ax.set_xlabel("predicted variance (squared units of y)")
-    ax.set_ylabel("squared error / 0.455 (squared units of y)")
+    ax.set(xlabel="predicted variance (squared units of y)", ylabel="squared error / 0.455 (squared units of y)")
     ax.legend()
     return ax
 
 
-def pit_histogram(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Density of the probability integral transform; 1 is calibrated, the band is two deviations of chance.
+def draw_pit_histogram(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the density of the PIT of each method; 1 is calibrated, the band is two standard deviations of sampling.
 
-    :param frame: columns method, num_layers, left, right, density, deviation, as ``calibration.pit_density`` gives it
+    :param frame: as ``pit_density`` returns it
     """
     deviation = float(frame["deviation"].max())
     ax.axhspan(max(0, 1 - 2 * deviation), 1 + 2 * deviation, color="0.88", label="calibrated, by chance")
     for name, look, rows in entries(frame):
         edges = [*rows["left"], rows["right"].iloc[-1]]
         ax.stairs(rows["density"], edges, label=name, color=look.colour, linestyle=look.line, linewidth=1.3)
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1.35 * max(frame["density"].max(), 1 + 2 * deviation))
-    ax.set_xlabel("probability integral transform (no unit)")
-    ax.set_ylabel("density (no unit)")
+    ax.set(xlim=(0, 1), ylim=(0, 1.35 * max(frame["density"].max(), 1 + 2 * deviation)))
+    ax.set(xlabel="probability integral transform (no unit)", ylabel="density (no unit)")
     ax.legend(ncols=2, loc="upper center")
     return ax
 
 
-def reliability_diagram(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Share of targets inside the central p interval against p; below the line a method is too sure.
+def draw_reliability(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the share of targets inside the central p interval against p; below the line a method is overconfident.
 
-    :param frame: columns method, num_layers, nominal, observed, as ``calibration.reliability`` gives it
+    :param frame: as ``interval_coverage`` returns it
     """
     ax.plot([0, 1], [0, 1], color="black", linewidth=0.8, label="calibrated")
     for name, look, rows in entries(frame):
         ax.plot(rows["nominal"], rows["observed"], label=name, markersize=3, **look.of_points() | look.of_line())
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
-    ax.set_aspect("equal")
-    ax.set_xlabel("nominal coverage (share of rows)")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="nominal coverage (share of rows)")
     ax.set_ylabel("observed coverage (share of rows)")
     ax.legend(loc="upper left")
     return ax

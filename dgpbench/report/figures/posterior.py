@@ -1,42 +1,184 @@
-"""Pictures of q: covariance and precision (Lindinger et al. 2020, Figs. 1 and S8), normality of samples (Fig. S6)."""
+"""Pictures of q: covariance and precision (Lindinger et al. 2020, Figs. 1 and S8), normality of samples (Fig. S6).
+
+``arrays`` are those of a record's ``posterior.npz``, in whitened coordinates.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dgpbench.errors import UserError
+from dgpbench.experiments.items import Item
+from dgpbench.predictive import posterior_file
+from dgpbench.report.figures.page import SQUARE, WIDE, Panel
+from dgpbench.report.figures.sources import first_of_each, posterior
 from dgpbench.report.figures.style import entries, log_scale, name_rows, row_lines
 
 LEAST_P = 1e-20  # of the axis of p-values, which may underflow to 0
 DECADES = 8  # below the largest entry; smaller ones share the darkest colour
 
 
-def covariance_heatmap(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Log-absolute covariance of the whitened inducing outputs; blocks that are zero stay white.
+def covariance(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Covariance of q, and precision at the depths in ``options.precision_layers`` (Figs. 1 and S8)."""
+    deep = np.atleast_1d(item.options.get("precision_layers", []))
+    panels = []
+    for (num_layers, _), rows in runs.groupby(["num_layers", "dataset"], sort=False):
+        arrays = {title: posterior(run) for title, run in first_of_each(rows)}
+        kinds = [(covariance_matrix, draw_covariance), *([(precision_matrix, draw_precision)] * (num_layers in deep))]
+        panels += [
+            Panel(title, draw, matrix(each), SQUARE, comparable=True)
+            for matrix, draw in kinds
+            for title, each in arrays.items()
+        ]
+    return panels
 
-    :param frame: square, rows and columns indexed by (layer, gp, inducing), as ``posteriors.covariance`` gives it
+
+def block_correlations(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Correlations by the kind of covariance block: stripes, arrow and the others; one panel for each data set."""
+    panels = []
+    for (num_layers, dataset), rows in runs.groupby(["num_layers", "dataset"], sort=False):
+        frames = [
+            correlations(posterior(run)).assign(method=run["series"], num_layers=num_layers)
+            for _, run in first_of_each(rows)
+        ]
+        if len(frame := pd.concat(frames)):  # nothing is correlated before training
+            panels.append(Panel(f"{dataset}, L = {num_layers}", draw_block_correlations, frame, WIDE))
+    return panels
+
+
+def normality(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """The least normal inducing output of SGHMC, and the p-values of all (Fig. S6)."""
+    panels = []
+    for title, run in first_of_each(runs):
+        draws = samples(posterior(run))
+        tests = normality_tests(draws)
+        worst = tests.loc[tests["p_value"].idxmin()]
+        values = draws[worst["output"]]
+        frame = pd.DataFrame({"value": values}).assign(
+            mean=values.mean(), deviation=values.std(), p_value=worst["p_value"]
+        )
+        panels.append(Panel(f"{title}: least normal", draw_sample_histogram, frame, WIDE))
+        panels.append(Panel(title, draw_p_values, tests, WIDE))
+    return panels
+
+
+# Numbers --------------------------------------------------------------------------------------------------------------
+
+
+def factor(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Return C of q(v) = N(m, C C^T) as a dense matrix; rows and columns have the index (layer, gp, inducing) from 1.
+
+    :raises UserError: if the posterior is not structured
     """
-    return _heatmap(frame, ax, "covariance")
+    if not posterior_file.has_blocks(arrays):
+        raise UserError(
+            "this run's posterior has no blocks; covariance pictures are for mf, star, fc and their relatives"
+        )
+    widths, M = posterior_file.widths(arrays), arrays["diagonal_1"].shape[-1]
+    first = np.concatenate([[0], np.cumsum(widths)])
+    C = np.zeros((first[-1] * M, first[-1] * M))
+    for layer, earlier, t, s, block in posterior_file.blocks(arrays):
+        row, column = (first[layer] + t) * M, (first[earlier] + s) * M
+        C[row : row + M, column : column + M] = block
+    nodes = [(layer + 1, t + 1, m + 1) for layer, width in enumerate(widths) for t in range(width) for m in range(M)]
+    index = pd.MultiIndex.from_tuples(nodes, names=["layer", "gp", "inducing"])
+    return pd.DataFrame(C, index=index, columns=index)
 
 
-def precision_heatmap(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Log-absolute precision (inverse covariance), drawn like the covariance."""
-    return _heatmap(frame, ax, "precision")
+def covariance_matrix(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """S = C C^T."""
+    C = factor(arrays)
+    return pd.DataFrame(C.to_numpy() @ C.to_numpy().T, index=C.index, columns=C.index)
 
 
-def _heatmap(frame: pd.DataFrame, ax: Axes, what: str) -> Axes:
+def precision_matrix(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """S^{-1} = C^{-T} C^{-1}."""
+    from scipy.linalg import solve_triangular
+
+    C = factor(arrays)
+    inverse = solve_triangular(C.to_numpy(), np.eye(len(C)), lower=True)
+    return pd.DataFrame(inverse.T @ inverse, index=C.index, columns=C.index)
+
+
+def correlations(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Root mean square correlation of inducing outputs by the kind of block (Lindinger et al. 2020, Sec. 3.2).
+
+    sqrt(mean S_ij^2 / (S_ii S_jj)) over i != j of: one GP; stripes, GPs of one position in two hidden layers; the
+    arrow, a hidden layer and the output layer; other GPs across hidden layers; other GPs within a layer. Columns block
+    (categories in this order) and correlation; a kind with zero covariances is left out.
+    """
+    S = covariance_matrix(arrays)
+    deviations = np.sqrt(np.diag(S))
+    R = S.to_numpy() / np.outer(deviations, deviations)
+    layer, gp = (S.index.get_level_values(level).to_numpy() for level in ("layer", "gp"))
+    one_layer, one_gp = layer[:, None] == layer, gp[:, None] == gp
+    output = (layer == layer.max())[:, None] | (layer == layer.max())
+    kinds = {
+        "one GP": one_layer & one_gp & ~np.eye(len(S), dtype=bool),
+        "stripes": ~one_layer & one_gp & ~output,
+        "arrow": ~one_layer & output,
+        "across layers, else": ~one_layer & ~one_gp & ~output,
+        "within a layer": one_layer & ~one_gp,
+    }
+    rms = {kind: float(np.sqrt(np.mean(R[where] ** 2))) for kind, where in kinds.items() if R[where].any()}
+    return pd.DataFrame({"block": pd.Categorical(list(rms), list(kinds)), "correlation": list(rms.values())})
+
+
+def samples(arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Return the samples of v, [S, T M], one column for each inducing output.
+
+    :raises UserError: if the posterior is not kept as samples
+    """
+    layers = posterior_file.samples(arrays)
+    if not layers:
+        raise UserError("this run's posterior is not kept as samples; normality is studied for method=sghmc")
+    columns = {f"{layer}.{k}": column for layer, values in layers.items() for k, column in enumerate(values.T)}
+    return pd.DataFrame(columns)
+
+
+def normality_tests(draws: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """Test each column by D'Agostino and Pearson: columns output, p_value, bonferroni (the level for all at once).
+
+    The test assumes independent draws; a slowly mixing chain fails it more often than its distribution deserves.
+    """
+    from scipy.stats import normaltest
+
+    if len(draws) < 20:
+        raise UserError(
+            f"a test of normality needs 20 samples, and the record has {len(draws)}; use prediction.num_samples=20"
+        )
+    p_values = normaltest(draws.to_numpy(), axis=0).pvalue
+    return pd.DataFrame({"output": draws.columns, "p_value": p_values, "bonferroni": alpha / draws.shape[1]})
+
+
+# Drawing --------------------------------------------------------------------------------------------------------------
+
+
+def _draw_heatmap(frame: pd.DataFrame, ax: Axes, what: str) -> Axes:
+    """Draw the log-absolute entries of a matrix; zero blocks stay white.
+
+    :param frame: as ``covariance_matrix`` returns it
+    """
     values = np.abs(frame.to_numpy())
     logs = np.log10(values, where=values > 0, out=np.full(values.shape, np.nan))
     high = np.nanmax(logs)
-    image = ax.imshow(
-        logs, cmap="viridis", vmin=max(np.nanmin(logs), high - DECADES), vmax=high, interpolation="nearest"
-    )
+    limits: dict[str, Any] = {"vmin": max(np.nanmin(logs), high - DECADES), "vmax": high}
+    image = ax.imshow(logs, cmap="viridis", interpolation="nearest", **limits)
     ax.figure.colorbar(image, ax=ax, shrink=0.85, label=f"log$_{{10}}$ |{what}| (whitened, no unit)")
     _draw_blocks(frame.index, ax)
     return ax
 
 
+draw_covariance = partial(_draw_heatmap, what="covariance")
+draw_precision = partial(_draw_heatmap, what="precision")
+
+
 def _draw_blocks(index: pd.MultiIndex, ax: Axes) -> None:
-    """Thin lines between GPs, thick ones between layers, and each layer's name at its middle."""
+    """Draw thin lines between GPs, thick ones between layers, and each layer's name at its middle."""
     layers = index.get_level_values("layer").to_numpy()
     gps = index.get_level_values("gp").to_numpy()
     for place in range(1, len(index)):
@@ -50,14 +192,13 @@ def _draw_blocks(index: pd.MultiIndex, ax: Axes) -> None:
     name_rows(ax, middles, [str(layer) for layer in names])
     ax.tick_params(length=0)
     ax.grid(visible=False)
-    ax.set_xlabel("layer (blocks: its GPs)")
-    ax.set_ylabel("layer (blocks: its GPs)")
+    ax.set(xlabel="layer (blocks: its GPs)", ylabel="layer (blocks: its GPs)")
 
 
-def block_correlations(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Root mean square correlation of inducing outputs in each kind of block, a mark for each method.
+def draw_block_correlations(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the correlation in each kind of block, a mark for each method.
 
-    :param frame: columns method, num_layers, block, correlation, as ``covariances.correlations`` gives it
+    :param frame: columns method, num_layers, block, correlation, as ``correlations`` returns it
     """
     blocks = frame["block"].cat.remove_unused_categories().cat
     kinds = list(blocks.categories)
@@ -67,42 +208,38 @@ def block_correlations(frame: pd.DataFrame, ax: Axes) -> Axes:
     row_lines(ax, len(kinds))
     ax.set_ylim(len(kinds) - 0.5, -0.5)
     ax.set_xlim(left=0)
-    ax.set_xlabel("RMS correlation of inducing outputs (no unit)")
-    ax.set_ylabel("block")
+    ax.set(xlabel="RMS correlation of inducing outputs (no unit)", ylabel="block")
     ax.legend()
     return ax
 
 
-def sample_histogram(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Samples of one inducing output with the fitted normal density (Fig. S6, left).
+def draw_sample_histogram(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw samples of one inducing output with the fitted normal density (Fig. S6, left).
 
-    :param frame: columns value (the samples), mean, deviation and p_value (one for all rows)
+    :param frame: columns value (the samples), mean, deviation and p_value (the same in all rows)
     """
     values = frame["value"]
     mean, deviation, p_value = (float(frame[name].iloc[0]) for name in ("mean", "deviation", "p_value"))
-    ax.hist(
-        values,
-        bins="sqrt",
-        density=True,
-        color="#56B4E9",
-        edgecolor="white",
-        linewidth=0.4,
-        label=f"{len(values)} samples",
-    )
+    bars: dict[str, Any] = {
+        "color": "#56B4E9",
+        "edgecolor": "white",
+        "linewidth": 0.4,
+        "label": f"{len(values)} samples",
+    }
+    ax.hist(values, bins="sqrt", density=True, **bars)
     grid = np.linspace(mean - 4 * deviation, mean + 4 * deviation, 200)
     density = np.exp(-0.5 * ((grid - mean) / deviation) ** 2) / (deviation * np.sqrt(2 * np.pi))
     ax.plot(grid, density, color="black", label=f"fitted normal (p = {p_value:.2g})")
-    ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
-    ax.set_xlabel("inducing output (whitened, no unit)")
+    ax.set(ylim=(0, 1.35 * ax.get_ylim()[1]), xlabel="inducing output (whitened, no unit)")
     ax.set_ylabel("density (per unit of the output)")
     ax.legend(loc="upper right")
     return ax
 
 
-def normality_p_values(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Sorted p-values of all inducing outputs, with the level alpha / number (Fig. S6, right).
+def draw_p_values(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the sorted p-values of all inducing outputs, with the level alpha / number (Fig. S6, right).
 
-    :param frame: columns p_value and bonferroni, as ``posteriors.normality`` gives it
+    :param frame: as ``normality_tests`` returns it
     """
     ordered = np.sort(frame["p_value"].to_numpy())
     level = float(frame["bonferroni"].iloc[0])
@@ -116,7 +253,6 @@ def normality_p_values(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.plot(ranks, uniform, color="0.4", linestyle=":", label="expected of normal samples")
     ax.axhline(level, color="#D55E00", linestyle="--", label=f"Bonferroni level {level:.1g} ({below} below)")
     log_scale(ax, "y")
-    ax.set_xlabel("inducing output (rank of its p-value)")
-    ax.set_ylabel("p-value of normality (no unit)")
+    ax.set(xlabel="inducing output (rank of its p-value)", ylabel="p-value of normality (no unit)")
     ax.legend(loc="lower right")
     return ax

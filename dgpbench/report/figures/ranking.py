@@ -6,9 +6,48 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dgpbench.errors import UserError
+from dgpbench.experiments.items import Item
+from dgpbench.report import statistics
+from dgpbench.report.figures.page import Panel
 
-def critical_difference(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Mean ranks on a line; bars join methods that cannot be distinguished (Demsar 2006, Fig. 1).
+
+def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, tuple[str, Panel]]:
+    """Return ranks_METRIC and improvement_METRIC for each score, over the complete cells.
+
+    Each has a sentence that lists its data sets and what is left out.
+    """
+    panels = {}
+    for metric in statistics.compared_metrics(item):
+        try:
+            found = statistics.compared(item, done, metric)
+        except UserError:
+            continue  # the report says what is missing; a table's scores are drawn anyway
+        num_sets, num_methods = found.across.shape
+        if num_sets >= 2 and num_methods >= 3:
+            frame, size = rank_frame(statistics.friedman(found.across)), (7.0, 1.8 + 0.17 * num_methods)
+            panels[f"ranks_{metric}"] = found.about, Panel("", draw_critical_difference, frame, size)
+        pairs = statistics.best_against_rest(found.across)
+        frame = improvement_frame(statistics.improvements(found.losses, pairs))
+        if frame["low"].notna().all():
+            panel = Panel("", draw_improvement, frame, (5.5, 1.2 + 0.2 * len(frame)))
+            panels[f"improvement_{metric}"] = found.about, panel
+    return panels
+
+
+def rank_frame(test: statistics.Friedman) -> pd.DataFrame:
+    """Return the frame of the critical-difference diagram."""
+    frame = test.mean_ranks.rename_axis("label").reset_index(name="mean_rank")
+    return frame.assign(critical_difference=test.critical_difference, num_blocks=test.num_blocks, alpha=test.alpha)
+
+
+def improvement_frame(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame of the diagram of improvements."""
+    return table.assign(pair=table["method_a"] + " beats " + table["method_b"])
+
+
+def draw_critical_difference(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw mean ranks on a line; bars join methods that cannot be distinguished (Demsar 2006, Fig. 1).
 
     :param frame: columns label, mean_rank, and for all rows alike critical_difference, num_blocks, alpha
     """
@@ -40,8 +79,8 @@ def critical_difference(frame: pd.DataFrame, ax: Axes) -> Axes:
     return ax
 
 
-def improvement(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Probability that the first of two methods beats the second on a split, with its bootstrap interval.
+def draw_improvement(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the probability that the first of two methods beats the second on a split, with its bootstrap interval.
 
     :param frame: columns pair, probability, low, high
     """
@@ -51,8 +90,6 @@ def improvement(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.errorbar(rows["probability"], places, xerr=errors, fmt="o", color="#0072B2", markersize=4, capsize=3)
     ax.axvline(0.5, color="0.4", linestyle="--", linewidth=1)
     ax.set_yticks(places, rows["pair"])
-    ax.set_ylim(-0.6, len(rows) - 0.4)
-    ax.set_xlim(-0.02, 1.02)
-    ax.set_xlabel("probability (share of splits)\nwhiskers: 95 % bootstrap interval")
-    ax.set_ylabel("pair of methods")
+    ax.set(ylim=(-0.6, len(rows) - 0.4), xlim=(-0.02, 1.02))
+    ax.set(xlabel="probability (share of splits)\nwhiskers: 95 % bootstrap interval", ylabel="pair of methods")
     return ax

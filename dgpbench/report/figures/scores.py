@@ -1,4 +1,4 @@
-"""Scores of many runs: bars per data set, box plots of the ELBO, scores against seconds."""
+"""Scores of many runs: means for each data set, box plots of the ELBO, scores against seconds."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,6 +7,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dgpbench.experiments.items import Item
+from dgpbench.predictive.scores import METRICS
+from dgpbench.report import cells, published
+from dgpbench.report.figures.page import WIDE, Panel
+from dgpbench.report.figures.sources import curves, per_dataset, tables
 from dgpbench.report.figures.style import (
     ELBO_LABEL,
     PUBLISHED,
@@ -20,18 +25,89 @@ from dgpbench.report.figures.style import (
     name_rows,
     row_lines,
 )
+from dgpbench.runs import store
 
-BELOW = 0.4  # of the distance of two methods: where the published mark lies under ours
+BELOW = 0.4  # the distance of the published mark below ours, in methods
+MARKS = ["value", "spread", "other", "look", "count"]  # columns that ``focus`` takes
 
 
-def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Mean score of each method on one data set, with its standard error over splits (Jain et al. 2021, Fig. 4).
+def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Scores with the published ones, a panel for each metric and data set (Jain et al. 2021, Fig. 4; thesis, 5.1.1-2).
 
-    Dots rather than bars: a bar's length would mean something only from a natural zero, which a log-density has not.
-    An incomplete mean is hollow, with its count; a method without a run keeps its line, empty. The published number
-    and its standard error are a cross under ours.
+    ``options.bars`` lists the metrics (default: all), ``options.published`` the table of the published numbers.
+    """
+    frame = published.beside(cells.of_runs(item, runs), item.options.get("published", item.name))
+    frame = frame[frame["metric"].isin(item.options.get("bars", frame["metric"]))]
+    columns = frame[["metric", "method", "num_layers"]].drop_duplicates()  # each panel of a metric lists all
+    line = 0.27 if frame["published"].notna().any() else 0.19
+    height = 1.0 + line * columns["metric"].value_counts().max()
+    longest = max(len(label(*key)) for key in zip(columns["method"], columns["num_layers"], strict=True))
+    size = (max(3.3, 2.4 + 0.075 * longest), height)
+    return [
+        Panel(name, draw_score_bars, columns[columns["metric"] == metric].merge(rows, how="left"), size)
+        for (metric, name), rows in frame.groupby(["metric", "dataset"], sort=False)
+        if rows["mean"].notna().any()
+    ]
 
-    :param frame: columns method, num_layers, metric (one for all rows), mean, stderr, count, wanted, published,
+
+def elbo_boxes(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Final ELBO of every split (Fig. S5)."""
+    frame = runs.assign(method=runs["series"], elbo=cells.value_of("elbo")(runs))
+    frame = frame.assign(count=frame.groupby(cells.KEYS)["elbo"].transform("count"))
+    return [Panel(name, draw_elbo_boxes, rows) for name, rows in per_dataset(frame)]
+
+
+def score_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """RMSE and TLL against seconds, along the trace if it has them, else at the end (thesis, Fig. 5.3)."""
+    traced, panels = tables(runs, store.TRACE), []
+    for metric in ("rmse", "tll"):
+        if f"test_{metric}" in traced:
+            frame = traced.dropna(subset=[f"test_{metric}"])
+            frame = frame.assign(score=frame[f"test_{metric}"].astype(float))
+        else:
+            frame = runs.drop(columns=["count", "wanted"]).assign(
+                method=runs["series"], run=runs["path"], seconds=runs["seconds_training"], score=runs[metric]
+            )
+        for dataset, rows in per_dataset(frame):
+            panels += curves(dataset, draw_score_against_seconds, rows.assign(metric=metric), runs)
+    return panels
+
+
+def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Mean score and median seconds of the complete cells, for the first two metrics and each data set.
+
+    Median: the first run of a process also waits for imports, which would dominate a mean of ten short runs.
+    """
+    panels = []
+    for metric in [block.metric for block in item.blocks[:2]]:
+        values = runs.assign(method=runs["series"], score=cells.value_of(metric)(runs), seconds=runs["seconds_total"])
+        for dataset, rows in per_dataset(values.dropna(subset=["score"])):
+            groups = rows.groupby(["method", "num_layers"], sort=False)
+            middle = pd.DataFrame({"seconds": groups["seconds"].median(), "score": groups["score"].mean()})
+            means = middle[groups.size() >= groups["wanted"].first()].reset_index()
+            if len(means):
+                shown = means.assign(metric=metric, better=METRICS[metric].direction)
+                panels.append(Panel(dataset, draw_score_beside_seconds, shown, WIDE))
+    return panels
+
+
+def pareto_front(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that no other row beats in both speed and score, by seconds."""
+    ordered = frame.sort_values("seconds", kind="stable")
+    gain = ordered["score"] * (1 if frame["better"].iloc[0] == "higher" else -1)
+    return ordered[gain > gain.cummax().shift(fill_value=-np.inf)]
+
+
+# Drawing --------------------------------------------------------------------------------------------------------------
+
+
+def draw_score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the mean score of each method on one data set with its standard error, and the published one as a cross.
+
+    Dots rather than bars: the length of a bar needs a natural zero, and a log-density has none. An incomplete mean is
+    hollow, with its count; a method without a run keeps its line, empty.
+
+    :param frame: columns method, num_layers, metric (the same in all rows), mean, stderr, count, wanted, published,
         published_stderr
     """
     names: list[str] = []
@@ -40,9 +116,7 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
         row, published = rows.iloc[0], replace(look, marker=PUBLISHED, hollow=False)
         _mark(ax, row["mean"], place, row["stderr"], look)
         _mark(ax, row["published"], place + BELOW, row["published_stderr"], published, linewidth=0.8)
-        if (text := count_text(row)) and np.isfinite(
-            row["mean"]
-        ):  # which matplotlib hides where the mean is off the axes
+        if (text := count_text(row)) and np.isfinite(row["mean"]):  # matplotlib hides it if the mean is off the axes
             ax.annotate(text, (row["mean"], place), (0, 5), textcoords="offset points", ha="center", fontsize="x-small")
         names.append(label(row["method"], row["num_layers"]))
         marks.append((row["mean"], row["stderr"], place, look, text))
@@ -55,36 +129,35 @@ def score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     row_lines(ax, len(names))
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.margins(x=0.12)
-    focus(ax, "x", pd.DataFrame(marks, columns=["value", "spread", "other", "look", "count"]))
+    focus(ax, "x", pd.DataFrame(marks, columns=MARKS))
     ax.locator_params(axis="x", nbins=4)
-    ax.set_ylabel("method, layers")
-    ax.set_xlabel(axis_label(frame["metric"].iloc[0]))
+    ax.set(ylabel="method, layers", xlabel=axis_label(frame["metric"].iloc[0]))
     return ax
 
 
 def _mark(ax: Axes, mean: float, place: float, stderr: float, look: Look, **style: Any) -> None:
-    """A mean with its standard error; nothing where there is no mean, no bar where there is no standard error."""
+    """Draw a mean with its standard error, each only if it is a number."""
     if np.isfinite(mean):
         spread = stderr if np.isfinite(stderr) else 0
         ax.errorbar(mean, place, xerr=spread, markersize=5, **look.of_points(), **style)
 
 
 def _legend(ax: Axes, frame: pd.DataFrame) -> None:
-    """What a cross and a hollow mark are, in no method's colour."""
-    ours, published = "ours ± standard error", frame["published"].notna().any()
+    """Explain crosses and hollow marks, if there are any, in no method's colour."""
+    published = frame["published"].notna().any()
     hollow = (frame["mean"].notna() & (frame["count"] < frame["wanted"])).any()
-    kinds = {ours: Look("0.3", "o", "", "")} if published or hollow else {}
-    kinds |= {"incomplete: done/wanted splits": Look("0.3", "o", "", "", hollow=True)} if hollow else {}
-    kinds |= {"published ± standard error": Look("0.3", PUBLISHED, "", "")} if published else {}
+    dot = Look("0.3", "o", "", "")
+    kinds = {"ours ± standard error": dot} if published or hollow else {}
+    kinds |= {"incomplete: done/wanted splits": replace(dot, hollow=True)} if hollow else {}
+    kinds |= {"published ± standard error": replace(dot, marker=PUBLISHED)} if published else {}
     for text, look in kinds.items():
         ax.plot([], [], label=text, markersize=5, **look.of_points())
     if kinds:
         ax.legend()
 
 
-def elbo_boxes(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """The final ELBO of every split as a box for each method, hollow where splits are missing (Lindinger et al. 2020,
-    Fig. S5).
+def draw_elbo_boxes(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the final ELBO of every split as a box for each method, hollow if splits are missing.
 
     :param frame: columns method, num_layers, elbo (nats), one row for each run
     """
@@ -95,13 +168,12 @@ def elbo_boxes(frame: pd.DataFrame, ax: Axes) -> Axes:
         face = {"facecolor": "white"} if look.hollow else {"facecolor": look.colour, "alpha": 0.6}
         box.set(hatch=look.hatch, edgecolor=look.colour if look.hollow else "black", **face)
     ax.set_xticks(range(1, len(shown) + 1), [f"{name}\nn = {rows['elbo'].count()}" for name, _, rows in shown])
-    ax.set_xlabel("method (box: quartiles over splits)")
-    ax.set_ylabel(ELBO_LABEL)
+    ax.set(xlabel="method (box: quartiles over splits)", ylabel=ELBO_LABEL)
     return ax
 
 
-def score_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """A score against seconds of training, one curve for each run that has several rows (thesis, Figs. 5.3.1-2).
+def draw_score_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw a score against training time, one curve for each run with several rows.
 
     :param frame: columns method, num_layers, run, metric, seconds, score
     """
@@ -111,54 +183,26 @@ def score_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
             style = look.of_points() if len(ordered) == 1 else look.of_line()
             ax.plot(ordered["seconds"], ordered["score"], label=name if number == 0 else None, **style)
     log_scale(ax, "x")
-    ax.set_xlabel("training time (s)")
-    ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
+    ax.set(xlabel="training time (s)", ylabel=axis_label(frame["metric"].iloc[0]))
     ax.legend()
     return ax
 
 
-def score_of_two_budgets(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """A score against seconds of training at two budgets, for each method a line from the one to the other.
+def draw_score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the mean score of each method against seconds; the line joins those that none beats in both.
 
-    :param frame: columns method, num_layers, budget (``paper``, drawn as a cross, and another), metric, seconds, score
-    """
-    for name, look, rows in entries(frame):
-        ax.plot(rows["seconds"], rows["score"], color=look.colour, linewidth=0.8)
-        for row in rows.itertuples(index=False):
-            style = {"marker": "x"} if row.budget == "paper" else {"label": name}
-            ax.plot(row.seconds, row.score, markersize=5, **look.of_points() | style)
-    log_scale(ax, "x")
-    ax.margins(0.08)
-    ax.set_xlabel("training time (s)")
-    ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
-    ax.legend()
-    return ax
-
-
-def score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """A mean score against the seconds of a run, a mark for each method; the line joins those that no other
-    method beats in both.
-
-    :param frame: columns method, num_layers, metric (one for all rows), seconds, score, better (higher or lower)
+    :param frame: columns method, num_layers, metric (the same in all rows), seconds, score, better (higher or lower)
     """
     marks = []
     for name, look, rows in entries(frame):
         ax.plot(rows["seconds"], rows["score"], label=name, markersize=5, **look.of_points())
         marks += [(score, 0.0, seconds, look, "") for seconds, score in rows[["seconds", "score"]].to_numpy()]
     front = pareto_front(frame)
-    ax.plot(front["seconds"], front["score"], color="0.6", linewidth=0.8, zorder=0, drawstyle="steps-post",
-            label="not beaten in both")  # fmt: skip
+    steps: dict[str, Any] = {"drawstyle": "steps-post", "color": "0.6", "linewidth": 0.8, "zorder": 0}
+    ax.plot(front["seconds"], front["score"], label="not beaten in both", **steps)
     log_scale(ax, "x")
     ax.margins(0.08)
-    focus(ax, "y", pd.DataFrame(marks, columns=["value", "spread", "other", "look", "count"]))
-    ax.set_xlabel("time of a run (s)")
-    ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
+    focus(ax, "y", pd.DataFrame(marks, columns=MARKS))
+    ax.set(xlabel="time of a run (s)", ylabel=axis_label(frame["metric"].iloc[0]))
     ax.legend()
     return ax
-
-
-def pareto_front(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows than which no other is both faster and better, by seconds."""
-    ordered = frame.sort_values("seconds", kind="stable")
-    gain = ordered["score"] * (1 if frame["better"].iloc[0] == "higher" else -1)
-    return ordered[gain > gain.cummax().shift(fill_value=-np.inf)]

@@ -1,7 +1,7 @@
-"""How a method looks, the same in every figure: colour says which method, marker and line say how many layers.
+"""Look of each method, the same in every figure: colour for the method, marker and line for the number of layers.
 
-Colours are Okabe and Ito's, and Tol's for the baselines, told apart by the colour-blind and, with marker and line, in
-black and white.
+Colours are Okabe and Ito's, and Tol's for the baselines: distinct for colour-blind readers and, with marker and line,
+in black and white.
 """
 
 from collections.abc import Iterable, Iterator
@@ -60,10 +60,10 @@ ARROWS = {  # at the low and the high end of an axis: text, direction of its off
     ("y", 1): ("↑ {}", (0, -1), "center", "top"),
 }
 ARROW_OFFSET, ARROW_LINE = 7, 9  # points: from the edge past the mark, and between rows of arrows
-ARROW_LETTER = 0.065  # inches, at least the width of a letter in an arrow's text
-PUBLISHED = "x"  # the marker of a published value, which can be neither filled nor hollow
+ARROW_LETTER = 0.065  # inches, an upper bound of the width of a letter in an arrow's text
+PUBLISHED = "x"  # the marker of a published value: neither filled nor hollow
 OTHER_CURVES = "other methods"
-NAMES = {  # that are not their own in capitals
+NAMES = {  # of methods not written in capitals
     "fully_factorised": "factorised",
     "mf_fixed_z": "MF fixed Z",
     "fc_mc": "FC-MC",
@@ -76,9 +76,11 @@ NAMES = {  # that are not their own in capitals
     "gpytorch_dgp": "GPyTorch DGP",
 }
 HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
-# A score's own unit stands in dgpbench.predictive.scores; here it is said per what.
+# Units of dgpbench.predictive.scores as axes show them.
 UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
 ELBO_LABEL = "ELBO (nats, standardised y)"
+AXES = {"elbo": ELBO_LABEL, "win_frequency": "share of rows won", "tll_difference": "TLL difference (nats per row)"}
+STYLE = Path(__file__).parent.parent / "dgpbench.mplstyle"
 
 
 @dataclass(frozen=True)
@@ -92,17 +94,17 @@ class Look:
     hollow: bool = False  # of an incomplete cell
 
     def of_line(self) -> dict:
-        """Keyword arguments of ``ax.plot``."""
+        """Return the keyword arguments of ``ax.plot`` for a line."""
         return {"color": self.colour, "linestyle": self.line}
 
     def of_points(self) -> dict:
-        """Keyword arguments of ``ax.plot`` for markers without a line."""
+        """Return the keyword arguments of ``ax.plot`` for markers without a line."""
         face = {"markerfacecolor": "white"} if self.hollow else {}
         return {"color": self.colour, "marker": self.marker, "linestyle": "none", **face}
 
 
 def look(method: str, num_layers: int) -> Look:
-    """The look of a method at a depth; one that is not listed gets a colour by its name, and markers of its own."""
+    """Return the look of a method at a depth; an unlisted method gets a colour by its name, and other markers."""
     colour = _listed_colour(method)
     marker, line = SHAPES.get(int(num_layers), SHAPES[5])
     if colour is None:
@@ -115,23 +117,23 @@ def _listed_colour(method: str) -> str | None:
 
 
 def label(method: str, num_layers: int) -> str:
-    """'STAR L3': how legends and axes name a method at a depth; one that is not listed keeps its name as it is."""
+    """Name a method at a depth as legends and axes do: 'STAR L3'. An unlisted method keeps its name as it is."""
     if "_vs_" in method:
         first, second = (label(side, num_layers) for side in method.split("_vs_"))
         return f"{first.removesuffix(f' L{int(num_layers)}')} vs {second}"
-    own = method.upper().replace("_", " ") if _listed_colour(method) else method
-    return plain(NAMES.get(method, own)) + column_name(method, int(num_layers)).removeprefix(method)
+    name = NAMES.get(method) or (method.upper().replace("_", " ") if _listed_colour(method) else method)
+    return plain(name) + column_name(method, int(num_layers)).removeprefix(method)
 
 
 def plain(text: str) -> str:
-    """A name as matplotlib should print it: a pair of dollars in it would start mathematics."""
+    """Escape a text for matplotlib, where a pair of dollars starts mathematics."""
     return str(text).replace("$", r"\$")
 
 
 def entries(frame: pd.DataFrame) -> Iterator[tuple[str, Look, pd.DataFrame]]:
-    """(label, look, rows) of each method and depth, in the order of the frame.
+    """Yield (label, look, rows) of each method and depth, in the order of the frame.
 
-    An incomplete cell, by the columns count and wanted where the frame has them, is hollow, and its label ends in
+    A cell is incomplete by the columns count and wanted, if the frame has them; it is hollow, and its label ends in
     '(6/10)'. Curves marked in a column ``behind`` are grey lines with a common entry in the legend.
     """
     others = iter([OTHER_CURVES])
@@ -145,55 +147,52 @@ def entries(frame: pd.DataFrame) -> Iterator[tuple[str, Look, pd.DataFrame]]:
 
 
 def count_text(row: pd.Series) -> str:
-    """'6/10' for an incomplete cell, else empty."""
+    """Return '6/10' for an incomplete cell, else an empty text."""
     count, wanted = row.get("count", 0), row.get("wanted", 0)
     return f"{int(count)}/{int(wanted)}" if count < wanted else ""
 
 
 def axis_label(metric: str) -> str:
-    """'test log-likelihood (nats per row)': a score's axis, with its unit."""
+    """Name a score's axis with its unit: 'test log-likelihood (nats per row)'."""
     from dgpbench.predictive.scores import METRICS
 
     words = {"tll": "test log-likelihood", "nlpp": "NLPP", "rmse": "RMSE", "crps": "CRPS"}
-    if metric == "elbo":
-        return ELBO_LABEL
-    special = {"win_frequency": "share of rows won", "tll_difference": "TLL difference (nats per row)"}
-    if metric in special or metric not in METRICS:
-        return special.get(metric, f"{metric.replace('_', ' ')} (s)")
+    if metric in AXES or metric not in METRICS:
+        return AXES.get(metric, f"{metric.replace('_', ' ')} (s)")
     return f"{words.get(metric, metric.replace('_', ' '))} ({UNITS.get(unit := METRICS[metric].unit, unit)})"
 
 
 def log_scale(ax: Axes, axis: str) -> None:
-    """A logarithmic axis whose tick labels stay apart: 1, 2, 5 over few decades, powers of ten over many."""
+    """Set a logarithmic scale with few tick labels: 1, 2, 5 over few decades, powers of ten over many."""
     getattr(ax, f"set_{axis}scale")("log")
     one = getattr(ax, f"{axis}axis")
     low, high = sorted(getattr(ax, f"get_{axis}lim")())
     if high < 300 * low:
         one.set_major_locator(LogLocator(subs=(1, 2, 5)))
         one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    one.set_minor_locator(NullLocator())  # a label's room is measured for each minor tick, too
+    one.set_minor_locator(NullLocator())  # the layout measures a label for each minor tick, too
 
 
 def name_rows(ax: Axes, places: Iterable[float], names: Iterable[str]) -> None:
-    """Names on the y axis in place of numbers; unlike ``set_yticks`` it makes no tick before one is drawn."""
+    """Show names on the y axis in place of numbers; unlike ``set_yticks`` this makes no tick before drawing."""
     ax.yaxis.set_major_locator(FixedLocator(list(places)))
     ax.yaxis.set_major_formatter(FixedFormatter(list(names)))
 
 
 def row_lines(ax: Axes, rows: int) -> None:
-    """The grid's lines of y, which a panel keeps whose rows the one beside it names."""
+    """Draw the y grid as lines of its own: they stay when the row names are removed."""
     look = {"colors": matplotlib.rcParams["grid.color"], "linewidths": matplotlib.rcParams["grid.linewidth"]}
     ax.yaxis.grid(visible=False)
     ax.hlines(range(rows), 0, 1, transform=ax.get_yaxis_transform(), zorder=0.5, **look)
 
 
 def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> None:
-    """Limits of an axis for most of its marks, where a few would flatten all others.
+    """Limit an axis to most of its marks if a few outliers would flatten all others.
 
-    Those are beyond Tukey's outer fences, three interquartile ranges from the quartiles, and without them the axis is
-    less than a third as long. Each is drawn at the edge, as it would be inside, with an arrow and its value.
+    Outliers lie beyond Tukey's outer fences, three interquartile ranges from the quartiles; they are left out if the
+    axis is less than a third as long without them. Each is drawn at the edge, with an arrow and its value.
 
-    :param axis: x or y, that of the values
+    :param axis: x or y, the axis of the values
     :param marks: columns value, spread (to either side), other (the place on the other axis), look, count (of an
         incomplete mean, such as 6/10; else empty)
     """
@@ -232,12 +231,12 @@ def focus(ax: Axes, axis: str, marks: pd.DataFrame) -> None:
 
 
 def _lines_of_arrows(ax: Axes, places: pd.Series, ends: pd.Series, texts: pd.Series) -> pd.Series:
-    """The line of each arrow at its end of the y axis, 0 along the edge, such that no two texts overlap."""
-    ax.get_xlim()  # brings the transform up to date
-    inches = ax.bbox.width / ax.figure.dpi  # before the layout, which makes axes wider
+    """Assign each arrow to a line at its end of the y axis, 0 along the edge, so that no two texts overlap."""
+    ax.get_xlim()  # updates the transform
+    inches = ax.bbox.width / ax.figure.dpi  # before the layout, which widens axes
     middles = (ax.transScale + ax.transLimits).transform([(place, 1) for place in places])[:, 0] * inches
     halves = ARROW_LETTER * (2 + texts.str.len().to_numpy()) / 2
-    taken: dict[tuple[int, int], float] = {}  # to which inch a line of an end is
+    taken: dict[tuple[int, int], float] = {}  # (end, line) -> inches in use
     lines = pd.Series(0, places.index)
     for one in np.argsort(middles - halves):
         end = ends.iloc[one]
@@ -249,12 +248,11 @@ def _lines_of_arrows(ax: Axes, places: pd.Series, ends: pd.Series, texts: pd.Ser
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """The settings of ``dgpbench.mplstyle`` while a figure is made and saved, and no window ever."""
+    """Apply ``dgpbench.mplstyle`` while a figure is drawn and saved."""
     with matplotlib.rc_context(_style()):
         yield
 
 
 @cache
 def _style() -> matplotlib.RcParams:
-    path = Path(__file__).parent.parent / "dgpbench.mplstyle"
-    return matplotlib.rc_params_from_file(path, use_default_template=False)
+    return matplotlib.rc_params_from_file(STYLE, use_default_template=False)

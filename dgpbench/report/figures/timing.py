@@ -1,8 +1,17 @@
-"""Milliseconds per gradient step against the sizes of a model (Lindinger et al. 2020, Figs. 4 and S7)."""
+"""Seconds per gradient step against the sizes of a model (Lindinger et al. 2020, Figs. 4 and S7)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dgpbench.errors import UserError
+from dgpbench.experiments.items import Item
+from dgpbench.report import cells
+from dgpbench.report.figures.page import WIDE, Panel
+from dgpbench.report.figures.sources import NoRuns
 from dgpbench.report.figures.style import entries, log_scale
 
 SIZES = {
@@ -10,37 +19,107 @@ SIZES = {
     "L": "layers L (count)",
     "tau": "hidden GPs τ (count, each layer)",
 }
+ALONG = {"method.num_inducing": "M", "method.num_layers": "L", "method.width": "tau"}
+COLUMNS = ("method", *SIZES, "ms_per_step")
+ALIKE = ("data", "B", "R", "precision", "threads")  # the same for all timings of a figure
+# Exponents of the leading term of a step, N M^2 tau^a L^b: the quadratic forms, one for each covariance block.
+# In M all methods are quadratic until M^3 takes over.
+EXPONENTS = {
+    "mf": {"M": 2, "L": 1, "tau": 1},
+    "star": {"M": 2, "L": 2, "tau": 1},
+    "fc": {"M": 2, "L": 2, "tau": 2},
+}
 
 
-def seconds_per_step(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Measured time of a step on log axes; dashed lines have the slope that theory gives, through the largest size.
+def seconds_per_step(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Time of a step along ``options.along`` (Figs. 4 and S7), from runs or else results/bench/*.csv."""
+    methods = list(dict.fromkeys(cells.wanted(item)["series"]))
+    bench = timings(runs, Path(item.results_dir, "bench"), methods)
+    sizes = [ALONG[key] for key in item.options.get("along", ALONG)]
+    return [Panel(f"against {size}", draw_seconds_per_step, along(bench, size), WIDE) for size in sizes]
 
-    :param frame: columns method, num_layers, size, value, ms_per_step, exponent, as ``scaling.along`` gives it
+
+def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.DataFrame:
+    """Return milliseconds per step with the sizes of the model.
+
+    They are of the runs, or else of the tables that ``bench steps`` has written to a folder: rows of these methods, at
+    the most frequent batch, precision and threads.
+
+    :raises UserError: if there is neither
+    """
+    if len(runs):
+        return pd.DataFrame([_timing(run) for _, run in runs.iterrows()])
+    tables = [_ours(pd.read_csv(path), methods) for path in sorted(folder.glob("*.csv"))]
+    of_methods = [[rows[rows["method"] == method] for rows in tables] for method in methods]
+    # The longest table of a method: a curve is of one session, since machines differ by the hour.
+    longest = [max(parts, key=len) for parts in of_methods if any(map(len, parts))]
+    if not longest:
+        names = ",".join(methods)
+        raise NoRuns(
+            f"no run of this item is done, and {folder} has no timings of {names}; "
+            f"`dgpbench bench steps methods={names} M=64,128,256 --output {folder / 'steps.csv'}` makes some"
+        )
+    rows = pd.concat(longest, ignore_index=True)
+    for key in [key for key in (*ALIKE, "cpu") if key in rows]:
+        rows = rows[rows[key] == rows[key].mode().iloc[0]]
+    return rows
+
+
+def _ours(bench: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+    """Select the timings of these methods; none from another kind of table."""
+    if not {"code", *ALIKE, *COLUMNS} <= set(bench):
+        return bench[:0]
+    return bench[(bench["code"] == "dgpbench") & bench["method"].isin(methods) & bench["ms_per_step"].notna()]
+
+
+def _timing(run: pd.Series) -> dict[str, Any]:
+    method = run["config"]["method"]
+    sizes = {"M": method["num_inducing"], "L": run["num_layers"], "tau": method["width"]}  # a width may be 'inputs'
+    numbers = {size: pd.to_numeric(value, errors="coerce") for size, value in sizes.items()}
+    return {"method": run["series"], **numbers, "ms_per_step": 1000 * run["seconds_training"] / run["iterations"]}
+
+
+def along(bench: pd.DataFrame, size: str) -> pd.DataFrame:
+    """Select the timings with one varying size (M, L or tau) and the most frequent values of the others.
+
+    Columns: method, num_layers, size, value, ms_per_step, exponent (NaN without a theoretical one).
+
+    :param bench: columns ``COLUMNS``
+    :raises UserError: if columns are missing
+    """
+    if missing := [name for name in COLUMNS if name not in bench]:
+        raise UserError(f"a table of timings has columns {', '.join(COLUMNS)}; this one lacks {', '.join(missing)}")
+    fixed = bench
+    for other in SIZES.keys() - {size}:
+        fixed = fixed[fixed[other] == bench[other].mode().iloc[0]]
+    mean = fixed.groupby(["method", size], sort=False, as_index=False)["ms_per_step"].mean()
+    mean = mean.rename(columns={size: "value"}).sort_values("value")
+    # fc_natgrad and fc_mc cost what FC costs to leading order.
+    exponents = [EXPONENTS.get(method.split("_")[0], {}).get(size, float("nan")) for method in mean["method"]]
+    return mean.assign(num_layers=3, size=size, exponent=exponents)
+
+
+def draw_seconds_per_step(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the time of a step on log axes; dashed lines have the theoretical slope, through the largest size.
+
+    :param frame: as ``along`` returns it
     """
     for _, look, rows in entries(frame):
-        name = rows["method"].iloc[0].upper().replace("_", "-")
-        exponent = rows["exponent"].iloc[0]
+        name, exponent = rows["method"].iloc[0].upper().replace("_", "-"), rows["exponent"].iloc[0]
         slope = "" if pd.isna(exponent) or len(rows) < 2 else f" (slope {exponent:g})"
-        ax.plot(
-            rows["value"], rows["ms_per_step"] / 1000, color=look.colour, marker=look.marker, label=f"{name}{slope}"
-        )
+        line: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": f"{name}{slope}"}
+        ax.plot(rows["value"], rows["ms_per_step"] / 1000, **line)
         if slope:
             last = rows.iloc[-1]
             theory = last["ms_per_step"] / 1000 * (rows["value"] / last["value"]) ** exponent
             ax.plot(rows["value"], theory, color=look.colour, linestyle="--", linewidth=0.8)
-    _log_axes(frame, ax)
-    ax.set_ylabel("time of a gradient step (s)")
-    if any("slope" in str(line.get_label()) for line in ax.lines):
-        ax.plot([], [], color="0.4", linestyle="--", linewidth=0.8, label="slope in theory")
-    ax.legend()
-    return ax
-
-
-def _log_axes(frame: pd.DataFrame, ax: Axes) -> None:
-    """Ticks at the sizes that were measured, as plain numbers."""
     log_scale(ax, "x")
     log_scale(ax, "y")
     values = sorted(frame["value"].unique())
     ax.set_xticks(values, [f"{value:g}" for value in values])
     ax.set_xticks([], minor=True)
-    ax.set_xlabel(SIZES[frame["size"].iloc[0]])
+    ax.set(xlabel=SIZES[frame["size"].iloc[0]], ylabel="time of a gradient step (s)")
+    if any("slope" in str(line.get_label()) for line in ax.lines):
+        ax.plot([], [], color="0.4", linestyle="--", linewidth=0.8, label="slope in theory")
+    ax.legend()
+    return ax

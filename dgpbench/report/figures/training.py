@@ -1,10 +1,15 @@
-"""How training went: the objective against seconds and against iterations, and the scores kept on the way."""
+"""Training curves: the objective and the scores along a trace, against seconds or iterations."""
+
+from collections.abc import Iterable
 
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dgpbench.experiments.items import Item
+from dgpbench.report.figures.page import NARROW, Panel
+from dgpbench.report.figures.sources import OBJECTIVE, curves, per_dataset, tables
 from dgpbench.report.figures.style import entries
-from dgpbench.report.objectives import objective_label
+from dgpbench.runs import store
 
 LABELS = {
     "validation_tll": "held-out TLL (nats, standardised y)",
@@ -13,50 +18,68 @@ LABELS = {
 }
 
 
-def elbo_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """The ELBO as training goes on, analytic against sampled marginalisation (Lindinger et al. 2020, Fig. 2).
+def elbo_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """The ELBO during training (Lindinger et al. 2020, Fig. 2)."""
+    panels = []
+    for name, rows in per_dataset(tables(runs, store.TRACE)):
+        panels += curves(name, draw_elbo_against_seconds, rows, runs)
+    return panels
+
+
+def training_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Every quantity of the traces against iterations (Jain et al. 2021, Fig. 11)."""
+    panels = []
+    for dataset, rows in per_dataset(tables(runs, store.TRACE)):
+        for quantity in [name for name in ("elbo", "test_tll", "test_rmse", "validation_tll") if name in rows]:
+            if rows[quantity].notna().any():
+                frame = rows.assign(value=rows[quantity].astype(float), quantity=quantity)
+                panels += curves(dataset, draw_training_curves, frame, runs, NARROW)
+    return panels
+
+
+def objective_label(names: Iterable[str]) -> str:
+    """Label the axis of one or several objectives: 'log joint (nats, standardised y)'."""
+    return f"{' or '.join(dict.fromkeys(names)) or OBJECTIVE} (nats, standardised y)"
+
+
+def draw_elbo_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw the ELBO against training time.
 
     :param frame: columns method, num_layers, run, seconds, elbo, objective, one row for each recorded iteration
     """
-    _curves(frame, ax, "seconds", "elbo")
-    ax.set_xlabel("training time (s)")
-    ax.set_ylabel(_objective(frame))
+    _draw_curves(frame, ax, "seconds", "elbo")
+    ax.set(xlabel="training time (s)", ylabel=objective_label(frame.get("objective", ())))
     return ax
 
 
-def training_curves(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """One quantity against iterations (Jain et al. 2021, Fig. 11).
+def draw_training_curves(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw one quantity against iterations.
 
-    :param frame: columns method, num_layers, run, iteration, value, objective, quantity (``elbo``, which stands for the
-        objective, or a key of ``LABELS``; one for all rows)
+    :param frame: columns method, num_layers, run, iteration, value, objective, quantity (``elbo`` for the objective, or
+        a key of ``LABELS``; the same in all rows)
     """
-    _curves(frame, ax, "iteration", "value")
+    _draw_curves(frame, ax, "iteration", "value")
     ax.set_xlabel("iteration (steps of the optimiser)")
     quantity = frame["quantity"].iloc[0]
-    ax.set_ylabel(_objective(frame) if quantity == "elbo" else LABELS[quantity])
+    ax.set_ylabel(objective_label(frame.get("objective", ())) if quantity == "elbo" else LABELS[quantity])
     return ax
 
 
-def _objective(frame: pd.DataFrame) -> str:
-    return objective_label(frame.get("objective", ()))
-
-
-def _curves(frame: pd.DataFrame, ax: Axes, along: str, value: str) -> None:
-    """A line for each run, paler where there are several; the legend says how many, and of how many."""
+def _draw_curves(frame: pd.DataFrame, ax: Axes, along: str, value: str) -> None:
+    """Draw a line for each run, paler if there are several; the legend counts them."""
     for name, look, rows in entries(frame):
         runs = [run.dropna(subset=[value]).sort_values(along) for _, run in rows.groupby("run", sort=False)]
+        if len(runs) > 1 and look.marker != "none" and not look.hollow:
+            name = f"{name} ({len(runs)} splits)"
+        alpha = 1.0 if len(runs) == 1 else 0.45
         for number, run in enumerate(runs):
-            counted = (
-                f"{name} ({len(runs)} splits)" if len(runs) > 1 and look.marker != "none" and not look.hollow else name
-            )
-            alpha = 1.0 if len(runs) == 1 else 0.45
-            ax.plot(run[along], run[value], label=counted if number == 0 else None, alpha=alpha, **look.of_line())
-    _focus(frame[value], ax)
+            ax.plot(run[along], run[value], label=name if number == 0 else None, alpha=alpha, **look.of_line())
+    leave_out_plunge(frame[value], ax)
     ax.legend(loc="best")
 
 
-def _focus(values: pd.Series, ax: Axes) -> None:
-    """Leave out the first plunge: the lowest tenth of the values would flatten everything that matters."""
+def leave_out_plunge(values: pd.Series, ax: Axes) -> None:
+    """Limit the y axis if the lowest tenth of the values, the first iterations, would flatten everything else."""
     finite = values.dropna()
     low, high = finite.quantile(0.1), finite.max()
     if finite.min() < low - 3 * (high - low):

@@ -1,21 +1,24 @@
 """Panels on one page: each a frame and the function that draws it, in a grid, with one legend where they share it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from dgpbench.report.figures.style import house_style, plain
+from dgpbench.system import files
 
+SQUARE, WIDE, NARROW = (3.9, 3.0), (4.2, 3.1), (3.5, 2.7)  # panel sizes, inches
 LABEL_INCHES = 0.45  # tick labels and axis label below a panel
 LINE_INCHES = 0.2  # of a legend
 NOTE_LETTERS, NOTE_INCHES = 15, 0.16  # of a line of a note: letters to an inch, and its height
@@ -27,34 +30,36 @@ class Panel:
 
     :param draw: ``(frame, ax) -> ax``
     :param size: width and height in inches
-    :param comparable: whether all panels that are drawn like it have one scale, of colours or else of y
+    :param comparable: share the colour scale or else the y scale with all panels of the same ``draw``
     """
 
     title: str
     draw: Callable[[pd.DataFrame, Axes], Axes]
     frame: pd.DataFrame
-    size: tuple[float, float] = (3.5, 2.7)
+    size: tuple[float, float] = NARROW
     comparable: bool = False
 
 
 def page(title: str, panels: Sequence[Panel], columns: int = 3, note: str = "") -> Figure:
-    """All panels, row by row, under one title; a note in small letters below."""
+    """Draw all panels, row by row, under one title, with a note in small letters below."""
     with house_style():
         columns = min(columns, len(panels))
         rows = ceil(len(panels) / columns)
         width, height = (max(panel.size[axis] for panel in panels) for axis in (0, 1))
-        # Constrained layout takes no heed of an axis label that is wider than its axes: hence a margin.
+        # Constrained layout ignores an axis label that is wider than its axes: hence a margin.
         layout = ConstrainedLayoutEngine(wspace=0.06, hspace=0.06, rect=(0.01, 0.01, 0.98, 0.98))
         figure = Figure(figsize=(max(5.0, columns * width), rows * height + 0.6), layout=layout)
         axes: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).ravel())
-        for panel, ax in zip(panels, axes, strict=False):
-            panel.draw(panel.frame, ax).set_title(plain(panel.title))
         for ax in axes[len(panels) :]:
             ax.set_axis_off()
+        axes = axes[: len(panels)]
+        for panel, ax in zip(panels, axes, strict=True):
+            panel.draw(panel.frame, ax).set_title(plain(panel.title))
         _share_scales(panels, axes)
-        _name_rows_once(axes[: len(panels)], columns)
-        figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize="large")
-        _share_legend(figure, axes[: len(panels)], columns)
+        _name_rows_once(axes, columns)
+        letters = max(30, int(figure.get_figwidth() * 11))
+        figure.suptitle("\n".join(fill(line, letters) for line in plain(title).splitlines()), fontsize="large")
+        _share_legend(figure, axes, columns)
         if note:
             text = fill(plain(note), int(figure.get_figwidth() * NOTE_LETTERS))
             figure.supxlabel(text, fontsize="small")
@@ -62,15 +67,28 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3, note: str = "") 
     return figure
 
 
-def _wrapped(title: str, inches: float) -> str:
-    """Each line of a title, broken where it would be wider than the page."""
-    return "\n".join(fill(line, max(30, int(inches * 11))) for line in plain(title).splitlines())
+def save(
+    figure: Figure,
+    output: Path,
+    advice: str = files.ANOTHER_FOLDER,
+    texts: Mapping[str, str | None] | None = None,
+) -> Path:
+    """Write a figure; the suffix names the format, and the same records give the same bytes.
+
+    :param advice: how the user can choose another place
+    :param texts: metadata of the file by name; None leaves out what matplotlib writes there
+    """
+    kind = output.suffix.lstrip(".")
+    dated: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with house_style(), files.replacing(output, advice) as partial:
+        figure.savefig(partial, format=kind, metadata={**dated.get(kind, {}), **(texts or {})})
+    return output
 
 
 def _share_scales(panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
-    """One scale for the comparable panels that are drawn alike: what looks larger is larger."""
+    """Give comparable panels that are drawn alike one scale: what looks larger is larger."""
     alike: dict[Callable, list[Axes]] = {}
-    for panel, ax in zip(panels, axes, strict=False):
+    for panel, ax in zip(panels, axes, strict=True):
         if panel.comparable:
             alike.setdefault(panel.draw, []).append(ax)
     for group in alike.values():
@@ -84,32 +102,27 @@ def _share_scales(panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
 
 
 def _name_rows_once(axes: Sequence[Axes], columns: int) -> None:
-    """Of panels side by side that name the same rows, methods say, only the leftmost says the names."""
-    names = [_rows_of(ax.yaxis) for ax in axes]
+    """Keep the row names, such as methods, of the leftmost only of neighbouring panels with the same ones."""
+    formatters = [ax.yaxis.get_major_formatter() for ax in axes]
+    names = [tuple(each.seq) if isinstance(each, FixedFormatter) else () for each in formatters]
     for place, ax in enumerate(axes):
         if place % columns and names[place] and names[place] == names[place - 1]:
             ax.yaxis.set_major_locator(NullLocator())
             ax.set_ylabel("")
 
 
-def _rows_of(axis: Axis) -> tuple[str, ...]:
-    """The names that an axis lists, as methods are listed; none where it is a scale."""
-    formatter = axis.get_major_formatter()
-    return tuple(formatter.seq) if isinstance(formatter, FixedFormatter) else ()
-
-
 def _share_legend(figure: Figure, axes: list[Axes], columns: int) -> None:
-    """Legends go below, where they cover no data: one for all panels, or one each where they name different things."""
+    """Move legends below, where they cover no data: one for all panels, or one each if their entries differ."""
     legends = {ax: legend for ax in axes if (legend := ax.get_legend()) is not None}
     labelled = {ax: ax.get_legend_handles_labels() for ax in legends}
     for legend in legends.values():
         legend.remove()
     if not labelled:
         return
-    most = max(labelled.values(), key=lambda found: len(found[1]))
+    most = max(labelled.values(), key=lambda entries: len(entries[1]))
     if any(set(labels) - set(most[1]) for _, labels in labelled.values()):
-        for ax, found in labelled.items():
-            _legend_below(figure, ax, columns, *found)
+        for ax, (handles, labels) in labelled.items():
+            _legend_below(figure, ax, columns, handles, labels)
         return
     beside = _fitting(figure.get_figwidth(), most[1])
     figure.legend(*most, loc="outside lower center", ncols=beside)
@@ -118,23 +131,20 @@ def _share_legend(figure: Figure, axes: list[Axes], columns: int) -> None:
 
 
 def _legend_below(figure: Figure, ax: Axes, columns: int, handles: list, labels: list[str]) -> None:
-    """A legend under the axes' own label, or to the right of a square."""
+    """Put a legend under the axis label, or to the right of a square."""
     if ax.get_aspect() == 1:  # a square leaves room beside it
         ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
         return
     below = ax.transAxes + ScaledTranslation(0, -LABEL_INCHES, figure.dpi_scale_trans)
-    beside = _fitting(figure.get_figwidth() / columns, labels)
-    ax.legend(
-        handles,
-        labels,
-        ncols=beside,
-        loc="upper center",
-        bbox_to_anchor=(0.45, 0),
-        bbox_transform=below,
-        borderaxespad=0,
-    )
+    place: dict[str, Any] = {
+        "loc": "upper center",
+        "bbox_to_anchor": (0.45, 0),
+        "bbox_transform": below,
+        "borderaxespad": 0,
+    }
+    ax.legend(handles, labels, ncols=_fitting(figure.get_figwidth() / columns, labels), **place)
 
 
 def _fitting(inches: float, labels: list[str]) -> int:
-    """How many entries stand beside each other."""
+    """Return how many legend entries fit beside each other."""
     return max(1, min(len(labels), int(inches / (0.55 + 0.065 * max(map(len, labels))))))

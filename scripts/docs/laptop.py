@@ -1,22 +1,26 @@
-"""docs/laptop.md: how much better or worse budget=laptop scores than budget=paper on the same split and seed.
+"""docs/laptop.md: budget=laptop beside budget=paper on the same split and seed, and what other settings change.
 
-Splits of one data set differ by more than budgets do, so that only paired differences are shown; above zero is better.
+Data sets differ more between splits than between budgets, so only paired differences are shown; above zero is better.
 """
 
+from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
+from dgpbench.config.canonical import canonical
 from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report import cells
-from dgpbench.report.docs import words
-from dgpbench.report.docs.pairs import mean_text, pairs
-from dgpbench.report.docs.pictures import Picture
-from dgpbench.report.figures.panels import Panel
-from dgpbench.report.figures.render import done_runs, num_runs
-from dgpbench.report.figures.scores import score_of_two_budgets
+from dgpbench.report.cells import done_runs, num_runs
+from dgpbench.report.figures.page import Panel
+from dgpbench.report.figures.style import axis_label, entries, log_scale
 from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import unit_of
+from dgpbench.report.tables import loss_of, unit_of
+from scripts.docs import words
+from scripts.docs.pictures import Picture
 
 STUDY, EXTRAPOLATION, OTHERS = "laptop_study", "laptop_study_extrapolation", "laptop_study_others"
 PRICED, ALONE = "lindinger2020_table1", "laptop_study_price"
@@ -27,7 +31,10 @@ WAYS = {
 PICTURE = PurePosixPath("docs/images/laptop.png")
 BUDGETS = ("paper", "laptop")
 NOTHING = "No run of this study has been made at both budgets yet."
+NOTHING_ELSE = "No run of this study with other settings has been made yet."
 SIZE = (4.2, 3.1)  # of a panel, inches
+SPLITS = tuple(map(str, range(10, 20)))  # that settings are chosen on; a study's own table has two of them
+SHARED = [*cells.KEYS, "task", "protocol", "split", "seed"]
 
 
 def paired(name: str, frame: pd.DataFrame) -> tuple[Item, pd.DataFrame]:
@@ -161,3 +168,112 @@ def _means(both: pd.DataFrame, metric: str) -> pd.DataFrame:
         side.join(counts).reset_index().assign(budget=budget) for side, budget in zip(sides, BUDGETS, strict=True)
     ]
     return pd.concat(frames, ignore_index=True).rename(columns={"series": "method"}).assign(metric=metric)
+
+
+def score_of_two_budgets(frame: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw a score against training seconds at two budgets, joined by a line for each method.
+
+    :param frame: columns method, num_layers, budget (``paper``, drawn as a cross, and another), metric, seconds, score
+    """
+    for name, look, rows in entries(frame):
+        ax.plot(rows["seconds"], rows["score"], color=look.colour, linewidth=0.8)
+        for row in rows.itertuples(index=False):
+            style = {"marker": "x"} if row.budget == "paper" else {"label": name}
+            ax.plot(row.seconds, row.score, markersize=5, **look.of_points() | style)
+    log_scale(ax, "x")
+    ax.margins(0.08)
+    ax.set_xlabel("training time (s)")
+    ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
+    ax.legend()
+    return ax
+
+
+# Other settings -------------------------------------------------------------------------------------------------------
+
+
+def ablation(names: tuple[str, ...], budget: str, frame: pd.DataFrame) -> str:
+    """A table for each study: a row for each set of settings, a column for each method."""
+    return "\n\n".join(filter(None, (_ablation(name, budget, frame) for name in names))) or NOTHING_ELSE
+
+
+def _ablation(name: str, budget: str, frame: pd.DataFrame) -> str:
+    item = load(name, [f"budget={budget}"])
+    item = replace(item, sweeps=tuple(replace(one, values={**one.values, "split": SPLITS}) for one in item.sweeps))
+    own, digits = done_runs(item, frame), item.blocks[0].digits
+    others = frame[(frame["budget"] == item.budget) & ~frame["key"].isin(own["key"])]
+    both = pairs(others.assign(series=others["method"]), own, item.blocks[0].metric)
+    both = both.assign(
+        setting=[_changed(row) for row in both.itertuples(index=False)],
+        column=[column_name(row.series, row.num_layers) for row in both.itertuples(index=False)],
+    )
+    both = both[both["setting"] != ""]
+    if both.empty:
+        return ""
+    wanted = cells.wanted(item)
+    named = dict.fromkeys(column_name(row.series, row.num_layers) for row in wanted.itertuples(index=False))
+    columns = [column for column in named if column in set(both["column"])]
+    rows = {setting: _row(part, columns, digits) for setting, part in both.groupby("setting")}
+    grid = grid_text(pd.DataFrame.from_dict(rows, orient="index"), "md", "setting")
+    about = (
+        "Mean difference to the study's own run ± standard error (pairs); above zero is better than the study's own."
+    )
+    title = f"**`{item.name}`, `budget={budget}`, {words.splits_in_words(both['split'])}**"
+    return "\n\n".join([title, grid, about, words.failure_text(both)])
+
+
+def _row(part: pd.DataFrame, columns: list[str], digits: int) -> dict[str, str]:
+    done = part.dropna(subset="difference")
+    means = {name: mean_text(done.loc[done["column"] == name, "difference"], digits) for name in columns}
+    return {**means, "all": mean_text(done["difference"], digits), "lowest": _lowest(done, digits)}
+
+
+def _lowest(done: pd.DataFrame, digits: int) -> str:
+    if done.empty:
+        return ""
+    row = done.loc[done["difference"].idxmin()]
+    return f"{row['difference']:+.{digits}f}, {row['column']} on {row['dataset']}, split {row['split']}"
+
+
+def _changed(row: Any) -> str:
+    """'`training.learning_rate=0.04`': the settings in which a run differs from the study's own."""
+    named = sorted({*row.overrides, *row.overrides_base})
+    values = {
+        key: (_value(row.overrides, row.config, key), _value(row.overrides_base, row.config_base, key)) for key in named
+    }
+    changed = [f"{key}={canonical(here)}" for key, (here, there) in values.items() if here != there]
+    return f"`{' '.join(changed)}`" if changed else ""
+
+
+def _value(overrides: dict[str, Any], config: dict[str, Any], key: str) -> Any:
+    """What a run has set a key to, or has by its named choices."""
+    return overrides.get(key, cells.setting_in(config, key))
+
+
+# Pairs ----------------------------------------------------------------------------------------------------------------
+
+
+def pairs(runs: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Each run beside the one of ``base`` that shares all axes but the budget.
+
+    :return: the columns of both, those of ``base`` ending in _base, with ``value`` and ``difference``: what the run's
+        score is better by, in the metric's unit
+    """
+    sides = (each.assign(value=cells.value_of(metric)(each)) for each in (runs, base))
+    a, b = (each.astype(dict.fromkeys(SHARED, object)) for each in sides)  # an empty side has types of its own
+    both = a.merge(b, on=SHARED, suffixes=("", "_base"))
+    loss = loss_of(metric)
+    return both.assign(difference=[loss(y) - loss(x) for x, y in zip(both["value"], both["value_base"], strict=True)])
+
+
+def mean_and_error(values: pd.Series) -> tuple[float, float]:
+    """The mean of some differences and its standard error, NaN where there is only one."""
+    return float(values.mean()), float(values.std() / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def mean_text(values: pd.Series, digits: int) -> str:
+    """'+0.012 ± 0.004 (2)': mean, standard error and number of pairs."""
+    if values.empty:
+        return ""
+    mean, error = mean_and_error(values)
+    spread = "" if np.isnan(error) else f" ± {error:.{digits}f}"
+    return f"{mean:+.{digits}f}{spread} ({len(values)})"

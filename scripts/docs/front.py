@@ -6,15 +6,14 @@ import pandas as pd
 
 from dgpbench.experiments.items import column_name
 from dgpbench.report import statistics
-from dgpbench.report.agreement import Comparison
-from dgpbench.report.cells import incomplete_text
-from dgpbench.report.docs import results, words
-from dgpbench.report.docs.pictures import Picture
-from dgpbench.report.figures.layouts import LAYOUTS
-from dgpbench.report.figures.render import done_runs, num_runs
+from dgpbench.report.cells import done_runs, incomplete_text, num_runs
+from dgpbench.report.compare import MARKS, Comparison, rule_of
+from dgpbench.report.figures.item_figures import KINDS
 from dgpbench.report.rendering import grid_text
 from dgpbench.report.tables import loss_of, numbers_of
-from dgpbench.report.verdicts import MARKS, judgement
+from dgpbench.system.progress import counted
+from scripts.docs import results, words
+from scripts.docs.pictures import Picture
 
 ITEM = "lindinger2020_table1"
 PICTURE = PurePosixPath("docs/images/table1.png")
@@ -49,7 +48,7 @@ def picture(frame: pd.DataFrame) -> Picture | None:
         return None
     item = made.item
     title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}"
-    return Picture(title, LAYOUTS["score_bars"](item, done_runs(item, frame)), COLUMNS)
+    return Picture(title, KINDS["score_bars"](item, done_runs(item, frame)), COLUMNS)
 
 
 def _most_redone(frame: pd.DataFrame) -> Comparison | None:
@@ -64,13 +63,13 @@ def _how_much(made: Comparison) -> str:
     return (
         f"{made.redone} of {len(made.cells)} cells of Lindinger et al.'s (2020) Table 1 are redone at "
         f"{results.budget_in_words(made.item)}, {results.splits_of(made.item)}: {share.agreeing} of {share.judged} "
-        f"judged cells {judgement(share.metric).counts} of the published mean, {others}."
+        f"judged cells {rule_of(share.metric).counts} of the published mean, {others}."
     )
 
 
 def _unit_and_marks(made: Comparison) -> str:
     """'test log-likelihood in nats, mean over splits; ≈ within ..., ▲ better, ▼ worse'."""
-    rule = judgement(made.item.blocks[0].metric)
+    rule = rule_of(made.item.blocks[0].metric)
     others = ", ".join(f"{MARKS[word]} {word}" for word in rule.others)
     return f"test log-likelihood in nats, mean over splits; {MARKS[rule.agreeing]} {rule.counts}, {others}"
 
@@ -81,7 +80,7 @@ def _ranks(cells: pd.DataFrame) -> str:
     rows = cells[complete]
     if rows.empty:
         return "No data set has all its cells yet, so methods are not ranked."
-    number = words.counted(rows["dataset"].nunique(), "data set")
+    number = counted(rows["dataset"].nunique(), "data set")
     return (
         f"Over {number} with every cell redone, the best mean rank is that of {_best(rows, 'mean')}; "
         f"by the published means it is that of {_best(rows, 'published')}."

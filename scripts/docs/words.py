@@ -11,11 +11,7 @@ from dgpbench.experiments.items import column_name
 from dgpbench.report.cells import KEYS
 from dgpbench.runs import store
 from dgpbench.runs.rerun import commit_of
-
-
-def counted(number: int, what: str) -> str:
-    """'1 run', '2 runs', '1,280 runs'."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
+from dgpbench.system.progress import counted
 
 
 def joined(texts: Sequence[str]) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dgpbench.report.figures.panels import Panel, page
-from dgpbench.report.figures.render import save
+from dgpbench.report.figures.page import Panel, page, save
 from dgpbench.report.figures.style import entries
 
 KEY = "Plotted"  # the PNG's own text with the digest of what is drawn
@@ -42,7 +41,7 @@ def write(picture: Picture | None, path: Path) -> None:
     if picture is None:
         path.unlink(missing_ok=True)
     else:
-        save(page(picture.title, picture.panels, picture.columns), path, {"Software": None, KEY: picture.plotted})
+        save(page(picture.title, picture.panels, picture.columns), path, texts={"Software": None, KEY: picture.plotted})
 
 
 def _plotted_in(path: Path) -> str | None:

@@ -7,13 +7,13 @@ import pandas as pd
 from dgpbench.config import groups
 from dgpbench.experiments.items import Item, load
 from dgpbench.report import cells
-from dgpbench.report.docs import words
-from dgpbench.report.docs.pictures import Picture
-from dgpbench.report.docs.results import budget_in_words
-from dgpbench.report.figures.panels import Panel
-from dgpbench.report.figures.render import done_runs
-from dgpbench.report.figures.scores import elbo_boxes
+from dgpbench.report.cells import done_runs
+from dgpbench.report.figures.page import Panel
+from dgpbench.report.figures.scores import draw_elbo_boxes
 from dgpbench.report.rendering import grid_text
+from scripts.docs import words
+from scripts.docs.pictures import Picture
+from scripts.docs.results import budget_in_words
 
 ITEM = "lindinger2020_figs5"
 PICTURE = PurePosixPath(f"docs/images/{ITEM}.png")
@@ -51,7 +51,7 @@ def picture(frame: pd.DataFrame) -> Picture | None:
     drawn = runs[
         ["dataset", "method", "num_layers", "split", "elbo", "count", "wanted"]
     ]  # no path: the picture is the same everywhere
-    panels = [Panel(name, elbo_boxes, rows) for name, rows in drawn.groupby("dataset", sort=False)]
+    panels = [Panel(name, draw_elbo_boxes, rows) for name, rows in drawn.groupby("dataset", sort=False)]
     title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}{_with(item)}".replace("`", "")
     return Picture(title, panels, COLUMNS) if panels else None
 

@@ -1,19 +1,29 @@
-"""Which pages have generated parts, what makes each part and picture, and whether the committed ones are current."""
+"""Pages of README.md and docs/ with generated parts: what makes each part and picture, and whether they are current.
 
+A generated part stands between two markers; all other words of a page are kept:
+
+<!-- made by `make docs`: NAME -->
+...
+<!-- end of NAME -->
+"""
+
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
+from dgpbench.config.settings import did_you_mean
 from dgpbench.errors import UserError
 from dgpbench.report.collect import frame_of
-from dgpbench.report.docs import bounds, front, laptop, markers, own_table, pictures, results
-from dgpbench.report.docs.ablation import ablation
-from dgpbench.report.docs.pictures import Picture
 from dgpbench.runs import store
 from dgpbench.system import files
+from scripts.docs import bounds, front, laptop, own_table, pictures, results
+from scripts.docs.pictures import Picture
 
+_PART = re.compile(r"^<!-- made by `make docs`: (\S+) -->\n(.*?)^<!-- end of \1 -->$", re.MULTILINE | re.DOTALL)
+_MARKER = re.compile(r"^<!-- (?:made by `make docs`: |end of )(\S+) -->$", re.MULTILINE)
 PAGES = ("README.md", "docs/results.md", "docs/dgpbench_uci.md", "docs/laptop.md")
 STUDIES = (laptop.STUDY, laptop.EXTRAPOLATION, laptop.OTHERS)
 
@@ -30,7 +40,7 @@ def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
         **studies,
         **{name: partial(own_table.text, name, frame) for name in own_table.TABLES},
         "dgpbench_uci_pictures": partial(own_table.pictures_text, frame),
-        **{f"{budget}_ablation": partial(ablation, STUDIES, budget, frame) for budget in laptop.BUDGETS},
+        **{f"{budget}_ablation": partial(laptop.ablation, STUDIES, budget, frame) for budget in laptop.BUDGETS},
         "laptop_picture": partial(laptop.picture_text, frame),
         "laptop_price": partial(laptop.price, frame),
     }
@@ -81,4 +91,36 @@ def _texts(folder: Path, frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
             old = (folder / name).read_bytes().decode("utf-8")
         except FileNotFoundError:
             raise UserError(f"{folder} has no {name}; name the folder of a checkout of dgpbench") from None
-        yield name, old, markers.filled(old, name, made)
+        yield name, old, filled(old, name, made)
+
+
+# Markers -------------------------------------------------------------------------------------------------------------
+
+
+def names_in(text: str, page: str) -> list[str]:
+    """The names of the generated parts of a page, in its order.
+
+    :raises UserError: where a marker has no partner, or a name is there twice
+    """
+    names = [found[1] for found in _PART.finditer(text)]
+    for name in dict.fromkeys(_MARKER.findall(text)):
+        if names.count(name) != 1 or _MARKER.findall(text).count(name) != 2:
+            pair = f"'<!-- made by `make docs`: {name} -->' and below it '<!-- end of {name} -->'"
+            raise UserError(f"the markers of {name} in {page} have no partners; it needs one line {pair}")
+    return names
+
+
+def filled(text: str, page: str, parts: Mapping[str, Callable[[], str]]) -> str:
+    """The page with every generated part made anew.
+
+    :param parts: what makes each part, by name; a page need not have all of them
+    :raises UserError: for broken markers, or a part that there is not
+    """
+    for name in names_in(text, page):
+        if name not in parts:
+            raise UserError(f"{page} asks for '{name}'{did_you_mean(name, list(parts))}; there are {', '.join(parts)}")
+    return _PART.sub(lambda found: _part(found[1], parts[found[1]]()), text)
+
+
+def _part(name: str, text: str) -> str:
+    return f"<!-- made by `make docs`: {name} -->\n\n{text.strip()}\n\n<!-- end of {name} -->"

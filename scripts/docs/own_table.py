@@ -6,13 +6,13 @@ import pandas as pd
 
 from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report import cells, statistics
-from dgpbench.report.docs import words
-from dgpbench.report.docs.pictures import Picture
-from dgpbench.report.docs.results import budget_in_words, splits_of
-from dgpbench.report.figures.layouts import LAYOUTS
-from dgpbench.report.figures.render import done_runs
+from dgpbench.report.cells import done_runs
+from dgpbench.report.figures.item_figures import KINDS
 from dgpbench.report.rendering import grid_text
 from dgpbench.report.tables import loss_of, numbers_of, unit_of
+from scripts.docs import words
+from scripts.docs.pictures import Picture
+from scripts.docs.results import budget_in_words, splits_of
 
 TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation")
 PICTURES = {
@@ -104,6 +104,6 @@ def pictures(frame: pd.DataFrame) -> dict[str, Picture | None]:
 
 
 def _picture(item: Item, kind: str, done: pd.DataFrame) -> Picture | None:
-    panels = LAYOUTS[kind](item, done) if len(done) else []
+    panels = KINDS[kind](item, done) if len(done) else []
     title = f"{item.title}: {kind.replace('_', ' ')}\nprotocol {item.protocol}, budget {item.budget}, {len(done)} runs"
     return Picture(title, panels, columns=3) if panels else None

@@ -7,15 +7,14 @@ import pandas as pd
 from dgpbench.config import groups
 from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.report import cells, published
-from dgpbench.report.agreement import Comparison
 from dgpbench.report.cells import incomplete_text
-from dgpbench.report.compare import comparison, split_grid
-from dgpbench.report.docs import words
+from dgpbench.report.compare import MARKS, PAIRED, Comparison, comparison, rule_of, split_grid
 from dgpbench.report.published import Published
 from dgpbench.report.rendering import grid_text
 from dgpbench.report.tables import numbers_of, unit_of
-from dgpbench.report.verdicts import MARKS, PAIRED, judgement
 from dgpbench.runs import store
+from dgpbench.system.progress import counted
+from scripts.docs import words
 
 NOTHING = "No run of this item has been made yet."
 NOTHING_AT_ALL = "No run of a published item has been made yet."
@@ -140,7 +139,7 @@ def printed(entry: Published) -> str:
 
 def _notes(made: Comparison) -> list[str]:
     """What the cells and marks mean, and what is not in the records."""
-    rules = list(dict.fromkeys(judgement(metric) for metric in made.cells["metric"]))
+    rules = list(dict.fromkeys(rule_of(metric) for metric in made.cells["metric"]))
     verdicts = dict.fromkeys(word for rule in rules for word in (rule.agreeing, *rule.others))
     notes = [
         "A cell is ours ± standard error over splits (published ± standard error), or done/wanted splits.",
@@ -150,5 +149,5 @@ def _notes(made: Comparison) -> list[str]:
     ]
     notes += [PAIRED] if made.cells["paired"].any() else []
     if unknown := int(made.cells["unknown"].sum()):
-        notes.append(f"{words.counted(unknown, 'value')} could not be had from the compact records.")
+        notes.append(f"{counted(unknown, 'value')} could not be had from the compact records.")
     return notes + ([made.item.note] if made.item.note else [])

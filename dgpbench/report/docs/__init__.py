@@ -1,1 +1,0 @@
-"""The generated parts of README.md and docs/: from compact records alone."""

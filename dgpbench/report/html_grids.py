@@ -1,0 +1,328 @@
+"""Grids of the HTML report: scores, comparisons and statistics of an item, and the overview of all runs.
+
+Each cell has the groups of runs behind it. A *group* is all runs that differ in their split alone; its number is shown
+in the list of runs, the target of each number's link. Texts are plain: the template escapes them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dgpbench.config import groups
+from dgpbench.config.canonical import canonical, digest
+from dgpbench.errors import UserError
+from dgpbench.experiments.items import Item, column_name
+from dgpbench.predictive.scores import METRICS
+from dgpbench.report import cells, published, statistics, tables
+from dgpbench.report.compare import Comparison
+from dgpbench.report.statistics import Compared
+from dgpbench.runs.summary import decimals, layers_of
+from dgpbench.system.progress import counted
+
+GROUP = ["task", "dataset", "method", "num_layers", "protocol", "budget", "seed"]
+LEVEL = 0.05  # of the tests
+INDISTINGUISHABLE = "Whatever their scores, no two of these methods can be distinguished with {} by this test."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its text, the value it is sorted by, the groups of runs behind it, and its mark (bold, italic)."""
+
+    text: str
+    order: float | str = ""
+    groups: tuple[str, ...] = ()
+    mark: str = ""
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A sortable table with notes under it."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def number(value: float, digits: int = 3) -> Cell:
+    """Return a number without links to runs."""
+    return Cell("" if pd.isna(value) else f"{value:.{digits}f}", _order(value), numeric=True)
+
+
+def name(text: Any) -> Cell:
+    """Return a name, sorted as itself."""
+    return Cell(str(text), text)
+
+
+def _order(value: float) -> float | str:
+    return "" if pd.isna(value) else float(value)
+
+
+def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
+    """Sort the records by identity and add ``group`` (g1, g2, ...), ``settings`` and ``L``.
+
+    Runs of one identity with different values, after a change of a default or of a plug-in's code, are groups of their
+    own, with the digest of the values in ``settings``.
+    """
+    frame = frame.sort_values([*GROUP, "split"], kind="stable", ignore_index=True)
+    settings = frame["overrides"].map(lambda changed: canonical(changed) if changed else "")
+    axes = [*GROUP, "is_evaluation_split"]
+    names = pd.Series(list(zip(*(frame[key] for key in axes), settings, strict=True)), index=frame.index, dtype=object)
+    shared = [cells.common(config) for config in frame["config"]]
+    digests = {text: digest(canonical(each))[:8] for text, each in {repr(each): each for each in shared}.items()}
+    values = pd.Series([digests[repr(each)] for each in shared], index=frame.index, dtype=object)
+    differ = values.groupby(names).transform("nunique") > 1
+    settings = settings.where(~differ, settings + " values " + values).str.strip()
+    groups = pd.factorize(pd.Series(list(zip(names, values, strict=True)), dtype=object))[0]
+    depths = zip(frame["num_layers"], (config["method"] for config in frame["config"]), strict=True)
+    layers = ["" if (layers := layers_of(*each)) is None else layers for each in depths]
+    return frame.assign(L=layers, settings=settings, group=[f"g{code + 1}" for code in groups])
+
+
+# Tables of an item ----------------------------------------------------------------------------------------------------
+
+
+def score_grids(made: tables.Table) -> list[Grid]:
+    """Return the table of an item, one grid for each metric."""
+    behind = _groups_behind(made.runs)
+    grids = []
+    for block, part, marked in made.blocks:
+        lines = part.itertuples(index=False)
+        scores = [_score(row, block.digits, marked.get(tables.key_of(row), ""), behind) for row in lines]
+        wide = tables.upright(part, scores, Cell(""))
+        rows = tuple((name(label), *line) for label, line in zip(wide.index, wide.to_numpy(), strict=True))
+        notes = made.notes if block is made.blocks[-1][0] else ()
+        grids.append(Grid(block.metric, (str(wide.index.name), *wide.columns), rows, notes))
+    return grids
+
+
+def _score(row: Any, digits: int, mark: str, behind: dict) -> Cell:
+    """Return a cell of a table with its runs, or with those of both sides of a direct comparison."""
+    sides = row.method.split("_vs_")
+    groups = [group for side in sides for group in behind.get((row.dataset, side, row.num_layers), ())]
+    order = _order(row.mean) if row.count == row.wanted else ""
+    return Cell(tables.cell_text(row, digits), order, tuple(dict.fromkeys(groups)), mark, numeric=True)
+
+
+def _groups_behind(runs: pd.DataFrame) -> dict[tuple[str, str, int], tuple[str, ...]]:
+    """Map (data set, series, layers) to the groups of its runs."""
+    groups = runs.groupby(["dataset", "series", "num_layers"], sort=False)["group"]
+    return {key: tuple(dict.fromkeys(rows)) for key, rows in groups}
+
+
+def comparison_grid(made: Comparison) -> Grid:
+    """Return ours beside the published values."""
+    digits = {block.metric: block.digits for block in made.item.blocks}
+    behind = _groups_behind(made.runs)
+    begun = made.cells[made.cells["count"] > 0]
+    rows = []
+    for row in begun.itertuples(index=False):
+        shown = digits[row.metric]
+        who = (name(row.dataset), name(column_name(row.method, row.num_layers)), name(row.metric))
+        theirs = Cell(row.published_text, row.published, numeric=True)
+        differences = number(row.difference, shown), number(row.in_errors, 1)
+        rows.append((*who, _score(row, shown, "", behind), theirs, *differences, name(row.verdict)))
+    columns = ("data set", "method", "metric", "ours", "published", "difference", "in s.e.", "verdict")
+    notes = [*(f"{share.text}." for share in made.shares()), published.spread_sentence(made.item.name)]
+    if missing := len(made.cells) - len(begun):
+        notes.append(f"{missing:,} published numbers, of which we have no run yet, are not listed.")
+    return Grid("Ours and published", columns, tuple(rows), tuple(notes))
+
+
+# Statistics of an item ------------------------------------------------------------------------------------------------
+
+
+def statistics_grids(item: Item, frame: pd.DataFrame, notes: list[str]) -> list[Grid]:
+    """Return ranks and tests of each score; ``notes`` gets a sentence if nothing can be compared."""
+    done, grids = cells.done_runs(item, frame), []
+    for metric in statistics.compared_metrics(item):
+        try:
+            found = statistics.compared(item, done, metric)
+        except UserError as refusal:
+            notes.append(f"No statistics of {metric}: {refusal}.")
+            continue
+        kinds = (_rank_grid, _reference_grid, _wilcoxon_grid, _improvement_grid)
+        grids += [kind(metric, found) for kind in kinds]
+    return grids
+
+
+def _rank_grid(metric: str, found: Compared) -> Grid:
+    across = found.across
+    average = statistics.mean_ranks(across).sort_values()
+    notes = [found.about]
+    try:
+        test, num_methods = statistics.friedman(across), len(average)
+        least = statistics.least_nemenyi_p(num_methods, test.num_blocks)
+        notes.append(
+            f"Friedman over {test.num_blocks} data sets (means over splits): "
+            f"chi-squared {test.statistic:.2f}, p = {test.p_value:.2g}. "
+            f"Nemenyi: mean ranks further apart than {test.critical_difference:.2f} differ at level {test.alpha:g}; "
+            f"the smallest attainable p of a pair is {least:.2g}."
+        )
+        notes += [] if least <= LEVEL else [INDISTINGUISHABLE.format(counted(test.num_blocks, "data set"))]
+    except UserError as refusal:
+        notes.append(f"{refusal}.")
+    rows = tuple((name(method), number(rank, 2)) for method, rank in average.items())
+    return Grid(f"Mean ranks, {metric} (1 is best)", ("method", "mean rank"), rows, tuple(notes))
+
+
+def _p_value(value: float) -> Cell:
+    return number(value) if value >= 0.001 else Cell("< 0.001", value, numeric=True)
+
+
+def _reference_grid(metric: str, found: Compared) -> Grid:
+    columns = ("method", f"median loss - {found.reference}", "better on", "worse on", "p", "p, Holm", "verdict")
+    caption = f"Against {found.reference}, {metric}"
+    try:
+        table = statistics.against_reference(found.losses, found.reference, found.test_share, LEVEL)
+    except UserError as refusal:
+        return Grid(caption, columns, (), (f"{refusal}.",))
+    num_sets, num_splits = len(found.across), int(found.losses.groupby(level="dataset").size().min())
+    sets = counted(num_sets, "data set")
+    unknown = f"cannot be distinguished with {sets} of {num_splits} splits"
+    rows = []
+    for row in table.itertuples(index=False):
+        texts = (", ".join(row.better), ", ".join(row.worse))
+        numbers = (*map(name, texts), _p_value(row.p_value), _p_value(row.p_holm))
+        rows.append((name(row.method), number(row.median_difference), *numbers, name(row.verdict or unknown)))
+    share = float(found.test_share.max())
+    size = statistics.detectable_difference(num_sets, num_splits, share, len(table), LEVEL)
+    note = (
+        "Corrected resampled t-test of the paired splits of each data set (Nadeau and Bengio 2003: the variance of a "
+        f"mean over J splits is (1/J + n_test/n_train) s^2, since splits share rows), combined over {sets} "
+        f"(Stouffer); Holm's correction over {len(table)} methods, level {LEVEL:g}. It uses every split, so that its p "
+        f"has no floor: a difference of {size:.2g} standard deviations over splits on every data set is found with "
+        f"probability {statistics.POWER:g}. 'better on' and 'worse on' name the data sets on which the test of that "
+        "data set alone finds it, with Holm's correction over all of them. It speaks of these data sets, not of others."
+    )
+    return Grid(caption, columns, tuple(rows), (note,))
+
+
+def _wilcoxon_grid(metric: str, found: Compared) -> Grid:
+    across = found.across
+    table, sets = statistics.wilcoxon_holm(across, LEVEL), counted(len(across), "data set")
+    least = statistics.least_signed_rank_p(len(across))
+    corrected = min(1.0, least * len(table))
+    unknown = "no difference found" if corrected <= LEVEL else f"cannot be distinguished with {sets}"
+    rows = []
+    for row in table.itertuples(index=False):
+        numbers = (number(row.median_difference), _p_value(row.p_value), _p_value(row.p_holm))
+        verdict = name("differ" if row.differs else unknown)
+        rows.append((name(row.method_a), name(row.method_b), *numbers, verdict))
+    notes = [
+        f"Wilcoxon's signed-rank test over {sets} (means over splits); Holm's correction over all "
+        f"{len(table)} pairs, level {LEVEL:g}. The smallest attainable p is {least:.2g}, and {corrected:.2g} after the "
+        "correction. A difference below zero favours a."
+    ]
+    notes += [] if corrected <= LEVEL else [INDISTINGUISHABLE.format(sets)]
+    columns = ("method a", "method b", "median loss a - b", "p", "p, Holm", "verdict")
+    return Grid(f"Pairs, {metric}", columns, tuple(rows), tuple(notes))
+
+
+def _improvement_grid(metric: str, found: Compared) -> Grid:
+    table = statistics.improvements(found.losses, statistics.best_against_rest(found.across))
+    rows = tuple((name(a), name(b), *(number(each, 2) for each in numbers)) for a, b, *numbers in table.to_numpy())
+    note = (
+        f"Share of splits on which a beats b, averaged over data sets; {statistics.RESAMPLES} bootstrap resamples of "
+        "the splits. These share rows, so that the interval is too narrow for a test."
+    )
+    columns = ("method a", "method b", "probability", "95 % from", "to")
+    return Grid(f"Probability of improvement, {metric}", columns, rows, (note,))
+
+
+def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
+    """Rank methods on each table of a user by their mean log-likelihood, and compare them with the first."""
+    if "tll" not in frame:
+        return []
+    ours = frame["dataset"].isin(groups.names("dataset"))
+    own = frame[~ours & (frame["status"] == "done") & frame["is_evaluation_split"]]
+    columns = ("rank", "method", "tll", "less the first's", "p", "p, Holm")
+    grids = []
+    for (task, dataset, protocol, budget), rows in own.groupby(["task", "dataset", "protocol", "budget"]):
+        depths = rows["L"].map(lambda depth: "" if depth == "" else f"L{depth}")
+        called = (rows["method"] + " " + depths + " " + rows["settings"]).str.strip()
+        losses = rows.assign(called=called, loss=-rows["tll"]).pivot_table("loss", ["dataset", "split"], "called")
+        whole = losses.dropna(axis=1)
+        if len(whole) < 2 or whole.shape[1] < 2:
+            continue
+        means = whole.mean().sort_values(kind="stable")
+        share = (rows["n_test"] / rows["n_train"]).groupby(rows["dataset"]).mean()
+        table = statistics.against_reference(whole, means.index[0], share, LEVEL).set_index("method")
+        lines: list[tuple[Cell, ...]] = []
+        for rank, (method, loss) in enumerate(means.items(), 1):
+            tested: tuple[Cell, ...] = (name(""),) * 3
+            if rank > 1:
+                row = table.loc[method]
+                tested = (number(-row.median_difference), _p_value(row.p_value), _p_value(row.p_holm))
+            lines.append((number(rank, 0), name(method), number(-loss), *tested))
+        note = (
+            f"Over {len(whole)} splits that each of these methods has; p by the corrected resampled t-test of paired "
+            f"splits (Nadeau and Bengio 2003), with Holm's correction over {len(table)} methods. The first was chosen "
+            "by these scores, which favours it."
+        )
+        if lacking := [method for method in dict.fromkeys(called) if method not in whole]:
+            note += f" Left out, without a log-likelihood on each split: {', '.join(lacking)}."
+        grids.append(Grid(f"{dataset}, ranked: {task}, {protocol}, {budget}", columns, tuple(lines), (note,)))
+    return grids
+
+
+# All runs -------------------------------------------------------------------------------------------------------------
+
+
+def dataset_grids(frame: pd.DataFrame) -> list[Grid]:
+    """Return a grid for each task, protocol and budget, with the scores of every group of runs.
+
+    Runs on splits that settings were chosen on are left out.
+    """
+    grids, frame = [], frame[frame["is_evaluation_split"]]
+    for (task, protocol, budget), rows in frame.groupby(["task", "protocol", "budget"], sort=True):
+        scored = [name for name, each in METRICS.items() if each.summary and name in rows and rows[name].notna().any()]
+        columns = ("data set", "method", "L", "changed", "done", *scored, "training s")
+        units = "; ".join(f"{name}: {tables.unit_of(name)}" for name in scored)
+        note = (
+            "Mean (standard error) over the splits that were begun; a paper may ask for more of them. Splits 10 and up "
+            f"of protocol lindinger2020 are in no mean, since settings were chosen on them. {units}."
+        )
+        caption = f"{task}, protocol {protocol}, budget {budget}"
+        grids.append(Grid(caption, columns, tuple(_group_rows(rows, scored)), (note,)))
+    return grids
+
+
+def _group_rows(rows: pd.DataFrame, scored: Sequence[str]) -> list[tuple[Cell, ...]]:
+    """Return a row of cells for each group, in the order of their runs."""
+    places: dict[str, list[int]] = {}
+    for place, group in enumerate(rows["group"]):
+        places.setdefault(group, []).append(place)
+    identity = rows[["dataset", "method", "L", "settings"]].to_numpy()
+    done = (rows["status"] == "done").to_numpy()
+    numbers = rows.reindex(columns=[*scored, "seconds_training"]).to_numpy(float)  # faster for small groups
+    lines = []
+    for group, own in places.items():
+        ended = numbers[own][done[own]]
+        *scores, seconds = (column[~np.isnan(column)] for column in ended.T)  # an older run may lack a score
+        count = Cell(f"{len(ended)}/{len(own)}", len(ended), (group,), numeric=True)
+        means = (_mean(score, len(own), group, done=len(ended) == len(own)) for score in scores)
+        usual = number(seconds.mean() if len(seconds) else np.nan, 1)
+        lines.append((*map(name, identity[own[0]]), count, *means, usual))
+    return lines
+
+
+def _mean(values: np.ndarray, wanted: int, group: str, *, done: bool) -> Cell:
+    if len(values) < wanted or not len(values):
+        return Cell(f"{len(values)}/{wanted}" if len(values) or not done else cells.NONE, "", (group,), numeric=True)
+    mean = float(values.mean())
+    digits = decimals(mean, 3)
+    spread = f" ({values.std(ddof=1) / np.sqrt(len(values)):.{digits}f})" if len(values) > 1 else ""
+    return Cell(f"{mean:.{digits}f}{spread}", mean, (group,), numeric=True)
+
+
+def run_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the list of runs: identity, status and reason."""
+    keys = ["group", "task", "dataset", "method", "L", "protocol", "budget", "split", "seed", "settings", "status"]
+    reasons = [reason if isinstance(reason, str) else "" for reason in frame["reason"]]
+    rows = frame[[*keys, "path"]].assign(reason=reasons, seconds=frame["seconds_total"])
+    return rows.to_dict("records")
