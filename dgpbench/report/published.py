@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -85,7 +86,9 @@ def read_table(name: str) -> tuple[Published, ...]:
         _, *rows = csv.reader(file)
     counts = ("num_layers", "repetitions")
     names = [field.name for field in fields(Published)]
-    typed = ([int(text) if name in counts else text for name, text in zip(names, row, strict=True)] for row in rows)
+    typed: Iterator[list[Any]] = (
+        [int(text) if name in counts else text for name, text in zip(names, row, strict=True)] for row in rows
+    )
     return tuple(Published(*values) for values in typed)
 
 
