@@ -75,8 +75,12 @@ class Model(Protocol):
     """A prior and a Gaussian posterior that rows can be propagated under."""
 
     prior: DeepGP
-    q: BlockGaussian | TiedSites
     columns_at_once: int
+
+    @property
+    def q(self) -> BlockGaussian | TiedSites:
+        """The posterior."""
+        ...
 
     def paths(
         self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False

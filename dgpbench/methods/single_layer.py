@@ -11,6 +11,7 @@ limit without converging; ``converged`` in the record is then false.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import gpflow
@@ -80,6 +81,5 @@ def predictor_of(model: Any) -> MixturePredictor:
         mean, variance = model.predict_y(X)
         return tf.transpose(mean), tf.transpose(variance)
 
-    posterior = lambda: gpflow.utilities.read_values(model)  # noqa: E731
-    data = {ROWS: X.numpy(), TARGETS: Y.numpy()}
+    posterior, data = partial(gpflow.utilities.read_values, model), {ROWS: X.numpy(), TARGETS: Y.numpy()}
     return MixturePredictor(model, moments, X.shape[1], ROWS_AT_ONCE, posterior, data)
