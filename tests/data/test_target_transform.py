@@ -160,7 +160,7 @@ def test_log_refuses_targets_that_have_none(tmp_path, capsys):
     assert door.command("run", *words, "dataset.target_transform=log", "budget=smoke") == 2
     said = capsys.readouterr().err
     assert "needs a target above 0, and 1" in said
-    assert "dataset.target_transform=sinh_arcsinh takes any" in said
+    assert "dataset.target_transform=sinh_arcsinh accepts any" in said
 
 
 def test_below_zero_a_log_transform_has_no_density():
