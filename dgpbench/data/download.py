@@ -91,15 +91,13 @@ def sources_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Source, ...]:
 def with_unpacked(sources: Sequence[Source]) -> list[Source]:
     """Return the sources, then the unpacked members of archives, where an import puts them; each place once."""
     places: dict[Path, Source] = {}
-    unpacked = (
-        Source(
-            f"{each.url.rpartition('/')[0]}/{each.member}", each.member_sha256, None, each.member_sha256, each.reader
-        )
-        for each in sources
-        if each.member
-    )
-    for source in (*sources, *unpacked):
-        places.setdefault(source.place, source)
+    unpacked = []
+    for each in sources:
+        if each.member:
+            url = f"{each.url.rpartition('/')[0]}/{each.member}"
+            unpacked.append(Source(url, each.member_sha256, None, each.member_sha256, each.reader))
+    for each in (*sources, *unpacked):
+        places.setdefault(each.place, each)
     return list(places.values())
 
 
