@@ -148,7 +148,7 @@ def written(tmp_path, text: str) -> str:
 WRONG_DATA = {
     "a file that is not there": (None, "y", "cannot be read"),
     "no target named": ("a,y\n1,2\n3,5\n", None, "needs dataset.path=FILE and dataset.target=COLUMN"),
-    "a target that is no column": ("a,b\n1,2\n3,5\n", "y", "dataset.target=y names no column"),
+    "a target that is no column": ("a,b\n1,2\n3,5\n", "y", "dataset.target=y is not a column"),
     "a column of texts": ("a,y\n1,2\nx,5\n", "y", "holds text in 1 cell (row 2 of 'a': 'x')"),
 }
 
@@ -352,7 +352,7 @@ def test_a_text_with_a_nul_character_is_refused(table, tmp_path, capsys):
 @pytest.mark.parametrize("encoding", ["base64", "no-such"])
 def test_an_encoding_that_is_none_of_texts_is_refused(encoding, table, capsys):
     assert door.command("validate", *table, "method=sgp", f"dataset.encoding={encoding}") == 2
-    assert f"dataset.encoding={encoding} is no encoding of texts" in capsys.readouterr().err
+    assert f"dataset.encoding={encoding} is not a text encoding" in capsys.readouterr().err
 
 
 # Quotes, digits, locks ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from dgpbench.config import groups
 from dgpbench.config.settings import did_you_mean, setting
 from dgpbench.data import download, published, user_table
 from dgpbench.data.cells import TableSettings
-from dgpbench.data.download import Copy, Damaged, RequiredFile
+from dgpbench.data.download import Copy, Damaged, RequiredFile, Source
 from dgpbench.data.table import Table
 from dgpbench.errors import UserError
 
@@ -206,30 +206,34 @@ def import_path(path: str | Path) -> list[Row]:
 
 def _imported(file: Path) -> Iterator[Row]:
     """Import a file at most once for each data set; a damaged file with a known name is reported."""
-    sha256, suffix = download.sha256_of(file), file.suffix.lower()
-    small = suffix in TRIAL_SUFFIXES and file.stat().st_size <= TRIAL_BYTES
+    sha256 = download.sha256_of(file)
     for name, spec in specs().items():
-        damaged: list[Row] = []
-        for required in required_files(spec):
-            sources = download.with_unpacked(required.sources)
-            named = [source for source in sources if file.name == source.place.name or sha256 == source.sha256]
-            trial = [each for each in sources if each not in named and (suffix == ".zip") == (each.member is not None)]
-            for source in named + trial * (small and required.recognisable):
-                try:
-                    required.accept(Copy(source, file, str(file)))
-                    break
-                except Damaged as damage:
-                    damaged += [Row(name, "damaged", f"{file} {damage}")] if source in named else []
-            else:
+        rows: list[Row] = []
+        for required, source, is_known in _candidates(spec, file, sha256):
+            try:
+                required.accept(Copy(source, file, str(file)))
+            except Damaged as damage:
+                rows += [Row(name, "damaged", f"{file} {damage}")] if is_known else []
                 continue
             target = download.cache_directory() / source.place
             if file.resolve() != target.resolve():
                 with download.writing(target) as partial:
                     shutil.copyfile(file, partial)
-            yield Row(name, "imported", f"{file} as {target}")
+            rows = [Row(name, "imported", f"{file} as {target}")]
             break
-        else:
-            yield from damaged[:1]
+        yield from rows[:1]
+
+
+def _candidates(spec: Mapping[str, Any], file: Path, sha256: str) -> Iterator[tuple[RequiredFile, Source, bool]]:
+    """Yield what a file may be a copy of, and whether its name or hash identifies it; else it is read on trial."""
+    suffix, is_small = file.suffix.lower(), file.stat().st_size <= TRIAL_BYTES
+    for required in required_files(spec):
+        sources = download.with_unpacked(required.sources)
+        known = [source for source in sources if file.name == source.place.name or sha256 == source.sha256]
+        yield from ((required, source, True) for source in known)
+        if required.recognisable and is_small and suffix in TRIAL_SUFFIXES:
+            others = [source for source in sources if source not in known]
+            yield from ((required, each, False) for each in others if (suffix == ".zip") == (each.member is not None))
 
 
 def where() -> Where:

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -65,7 +65,6 @@ class Source:
     :param member: path inside the archive, None for a plain file
     :param member_sha256: hash that verifies the member where the digest of the table is unknown
     :param reader: ``format`` and options of the function in ``published.READERS`` that reads the file or the member
-    :param local: true for the member unpacked beside its archive, which no URL serves
     """
 
     url: str
@@ -73,7 +72,6 @@ class Source:
     member: str | None = None
     member_sha256: str | None = None
     reader: Mapping[str, Any] = field(default_factory=dict)
-    local: bool = False
 
     @property
     def place(self) -> Path:
@@ -90,14 +88,17 @@ def sources_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Source, ...]:
     return tuple(Source(**entry) for entry in entries)
 
 
-def with_unpacked(sources: Iterable[Source]) -> list[Source]:
+def with_unpacked(sources: Sequence[Source]) -> list[Source]:
     """Return the sources, then the unpacked members of archives, where an import puts them; each place once."""
-    sources, unpacked = list(sources), []
+    places: dict[Path, Source] = {}
+    unpacked = []
     for each in sources:
         if each.member:
             url = f"{each.url.rpartition('/')[0]}/{each.member}"
-            unpacked.append(Source(url, each.member_sha256, None, each.member_sha256, each.reader, local=True))
-    return list({source.place: source for source in reversed(sources + unpacked)}.values())[::-1]
+            unpacked.append(Source(url, each.member_sha256, None, each.member_sha256, each.reader))
+    for each in (*sources, *unpacked):
+        places.setdefault(each.place, each)
+    return list(places.values())
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def writing(target: Path) -> AbstractContextManager[Path]:
     return replacing(target, ANOTHER_CACHE)
 
 
-def cached(sources: Iterable[Source]) -> Iterator[Copy]:
+def cached(sources: Sequence[Source]) -> Iterator[Copy]:
     """Yield the copies in the cache."""
     return _in_directory(cache_directory(), sources)
 
@@ -209,7 +210,7 @@ def is_here(sources: tuple[Source, ...]) -> bool:
     return any(True for _ in chain(cached(sources), local))
 
 
-def _in_directory(directory: Path, sources: Iterable[Source]) -> Iterator[Copy]:
+def _in_directory(directory: Path, sources: Sequence[Source]) -> Iterator[Copy]:
     """Yield copies with the URL as their origin: a record names the file, not where this machine keeps it."""
     for source in with_unpacked(sources):
         if (path := directory / source.place).is_file():

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dgpbench.config.settings import build, declared
+from dgpbench.config.settings import build, declared, did_you_mean
 from dgpbench.data.cell_messages import cut, either, shown
 from dgpbench.data.cells import TableSettings
 from dgpbench.data.download import sha256_of
@@ -136,9 +135,9 @@ def _known(names: Sequence[Any], frame: "pd.DataFrame", key: str) -> list[str]:
     texts = list(map(str, names))
     for name in texts:
         if name not in frame.columns:
-            meant = "".join(f"; did you mean {close!r}?" for close in get_close_matches(name, list(frame.columns), n=1))
             columns = ", ".join(cut(each) for each in frame.columns[:30])
-            raise UserError(f"{key}={cut(name)} is not a column; available: {columns}{meant}")
+            hint = did_you_mean(name, frame.columns)
+            raise UserError(f"{key}={cut(name)} is not a column; available: {columns}{hint}")
     return texts
 
 

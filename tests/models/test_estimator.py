@@ -138,7 +138,7 @@ def test_quantiles_are_a_list_of_probabilities(given, fitted):
 def test_complex_features_are_refused_and_lose_no_part(fitted):
     rows = X.assign(b=X["b"] + 1j)
     with pytest.raises(
-        ValueError, match=r"complex numbers in 30 cells \(row 101 of 'b': .*: give their two parts as columns"
+        ValueError, match=r"complex numbers in 30 cells \(row 101 of 'b': .*: put the real and imaginary"
     ):
         DeepGPRegressor("gpr", budget="smoke", settings=QUICK).fit(rows, Y)
     with pytest.raises(ValueError, match=r"complex numbers in 30 cells \(row 101 of 'b'"):

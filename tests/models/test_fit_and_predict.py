@@ -223,7 +223,7 @@ def test_without_an_output_the_table_goes_to_standard_output(said, folder, capsy
     [
         ("A,b\n1,2\n", "wrong.csv lacks 1 of the 2 columns: 'a'; is 'A' meant to be 'a'?"),
         ("a,b\n1,2\n3,4\n4,red\n", "wrong.csv holds text in 1 cell (row 3 of 'b': 'red'): cells are read as in"),
-        ("a,b\n1,2\n3,\n", "no value (NaN) in 1 cell (row 2 of 'b'): the model was not trained to fill gaps in"),
+        ("a,b\n1,2\n3,\n", "no value (NaN) in 1 cell (row 2 of 'b'): the model was not trained to fill gaps"),
         ("a,b\n", "holds no rows below its header"),
         ("a,a,b\n1,1,2\n", "wrong.csv has 2 columns named 'a': give each its own name"),
         ("a,b\n1,2\n3,4,5,6\n", "is not a table with a header row"),

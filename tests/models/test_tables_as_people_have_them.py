@@ -110,7 +110,7 @@ def test_a_word_among_the_numbers_of_a_test_file_is_refused_with_its_row(folder,
 def test_a_test_file_without_rows_is_refused(folder, tmp_path, capsys):
     (tmp_path / "test.csv").write_text("price;size;colour\n")
     assert door.command("run", *own(folder), *FEW, f"dataset.test_path={tmp_path / 'test.csv'}") == 2
-    assert "there is nothing to test on" in capsys.readouterr().err
+    assert "there are no test rows" in capsys.readouterr().err
 
 
 def test_truths_among_numbers_are_no_numbers():
