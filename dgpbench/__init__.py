@@ -14,14 +14,14 @@ __version__ = "0.1.0"
 __all__ = ["DeepGPRegressor", "load", "load_results", "log_score", "neg_crps"]
 
 if TYPE_CHECKING:
-    from dgpbench.models.estimator import DeepGPRegressor, load
+    from dgpbench.estimator import DeepGPRegressor, load
     from dgpbench.predictive.distribution import log_score, neg_crps
     from dgpbench.report.collect import load_results
 
 # Imported when they are first asked for: the command line needs none of them, and starts without scikit-learn.
 _PLACES = {
-    "DeepGPRegressor": ("models.estimator", "DeepGPRegressor"),
-    "load": ("models.estimator", "load"),
+    "DeepGPRegressor": ("estimator", "DeepGPRegressor"),
+    "load": ("estimator", "load"),
     "load_results": ("report.collect", "load_results"),
     "log_score": ("predictive.distribution", "log_score"),
     "neg_crps": ("predictive.distribution", "neg_crps"),

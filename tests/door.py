@@ -71,17 +71,16 @@ def fit(
     :param initial: a fitted method's parameters to start from
     """
     train = Regression(np.asarray(X, float), np.asarray(y, float).reshape(-1, 1))
-    told = settings(train, *overrides, initial=initial)
-    log = Monitor(told.training.max_seconds, checkpoints=checkpoints or Checkpoints())
-    predictor = fit_function(resolve_overrides(overrides).card.family)(train, told, seeds, log)
-    return Fitted(predictor, log.trace)
+    run = resolve_overrides([*overrides, *QUIET])
+    sized = run.sized(train.X.shape, initial)
+    monitor = Monitor(sized.training.max_seconds, checkpoints=checkpoints or Checkpoints())
+    predictor = fit_function(run.card.family)(train, sized, seeds, monitor)
+    return Fitted(predictor, monitor.trace)
 
 
 def settings(train: Regression, *overrides: str, initial: dict[str, np.ndarray] | None = None) -> FitSettings:
-    """What a method's ``fit`` is told about training rows of this shape, with settings as on the command line."""
-    described = resolve_overrides([*overrides, *QUIET])
-    method, training = described.method.for_inputs(train.X.shape[1]), described.training.for_rows(len(train.X))
-    return FitSettings(method, training, described.prediction.num_samples, described.precision, initial)
+    """Return the settings of a fit to training rows of this shape, with overrides as on the command line."""
+    return resolve_overrides([*overrides, *QUIET]).sized(train.X.shape, initial)
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ def identity(*overrides: str) -> Identity:
     from dgpbench.data import datasets
 
     described = resolve_overrides([*overrides])
-    described = described.filed_under(datasets.load(described.dataset).name)
+    described = described.with_dataset_name(datasets.load(described.dataset).name)
     return Identity(described.directory.relative_to(described.limits.results_dir), described.config_hash)
 
 
@@ -168,7 +167,7 @@ def without_training(monkeypatch) -> None:
         return stand_ins[spec["name"]]
 
     monkeypatch.setattr(datasets, "load", load)
-    monkeypatch.setattr("dgpbench.runs.run.carry_out", _made_up)
+    monkeypatch.setattr("dgpbench.runs.execute.fit_and_score", _made_up)
 
 
 def _stand_in(spec: dict) -> Any:

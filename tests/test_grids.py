@@ -4,7 +4,7 @@ import numpy as np
 
 from dgpbench.data.standardise import Standardiser
 from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.runs.predictive_grid import predictive_grid
+from dgpbench.runs.figure_data import predictive_grid
 
 
 class _Line:

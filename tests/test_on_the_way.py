@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dgpbench.data.standardise import Regression
 from dgpbench.errors import NonFinitePredictions
-from dgpbench.runs import on_the_way
+from dgpbench.runs.execute import scorer_of_test_rows
+from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.monitor import Monitor, Scored
 
@@ -146,8 +148,10 @@ def test_predictions_that_are_not_finite_leave_a_gap_and_end_nothing():
     def predict(X, seed):
         raise NonFinitePredictions("a made-up divergence")
 
-    problem = SimpleNamespace(restore=lambda mixture: mixture)
-    assert on_the_way.scorer(problem, np.zeros((3, 2)), 0)(predict) == (None, None)
+    rows = Regression(np.zeros((3, 2)), np.zeros((3, 1)))
+    table = SimpleNamespace(digest_xy="of a table")
+    problem = SimpleNamespace(restore=lambda mixture: mixture, test=rows, targets=rows.Y, table=table)
+    assert scorer_of_test_rows(resolve_overrides([*DEEP, TRACED]), problem)(predict) == (None, None)
 
 
 @pytest.mark.parametrize("method", ["gpr", "sgpr", "sghmc"])

@@ -8,8 +8,7 @@ import pytest
 from dgpbench.data import datasets
 from dgpbench.predictive import posterior_file
 from dgpbench.predictive.mixture import GaussianMixture
-from dgpbench.runs.effects import partial_dependence
-from dgpbench.runs.predictive_grid import rows_of_one_feature
+from dgpbench.runs.figure_data import partial_dependence, rows_of_one_feature
 from dgpbench.runs.problem import prepare
 from dgpbench.runs.resolve import resolve_overrides
 

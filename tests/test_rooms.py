@@ -26,7 +26,7 @@ ROOMS = (
         "baselines",
         "runs",
     ),
-    "models",
+    *("saved_model", "estimator", "skpro_estimator"),
     *("experiments", "report", "benchmarks", "commands", "cli", "__main__"),
 )
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
@@ -64,9 +64,9 @@ def test_a_file_imports_from_its_own_room_and_those_before_it(path):
     assert not wrong
 
 
-def test_every_room_is_in_the_order_and_no_more_than_eight_files_lie_at_the_top():
+def test_every_room_is_in_the_order_and_no_more_than_nine_files_lie_at_the_top():
     assert {room_of(path) for path in FILES} == set(ROOMS)
-    assert len(list(PACKAGE.glob("*.py"))) <= 8
+    assert len(list(PACKAGE.glob("*.py"))) <= 9
 
 
 def test_no_file_imports_itself_through_others():
@@ -92,12 +92,12 @@ def test_tensorflow_is_imported_at_the_top_of_no_file_outside_its_rooms(path):
     "module",
     [
         "cli",
-        "runs.run",
+        "runs.execute",
         "experiments.engine",
         "report.html",
         "commands.validate",
         "commands.predict",
-        "models.estimator",
+        "estimator",
     ],
 )
 def test_a_door_opens_without_tensorflow(module):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dgpbench.data.table import Table
+from dgpbench.runs.fit import seeds_of
 from dgpbench.runs.resolve import resolve_overrides
-from dgpbench.runs.run import seeds_of
 
 USUAL = {"method": "method=mf", "task": "task=interpolation", "num_layers": "method.num_layers=3", "split": "split=0",
          "seed": "seed=0"}  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from dgpbench.data.standardise import Regression
 from dgpbench.methods.interface import Seeds
 from dgpbench.plugins import GaussianMixture, Method, Settings, setting
-from dgpbench.system.torch_session import without_triton
+from dgpbench.system.tf_session import without_triton
 from dgpbench.training.monitor import Monitor
 
 ROWS_AT_ONCE = 4096

@@ -13,7 +13,7 @@ from dgpbench.benchmarks.cases import Cell
 from dgpbench.benchmarks.rates import PRODUCT, PRODUCTS, measured_rate, product_rate
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
-from dgpbench.system.torch_session import without_triton
+from dgpbench.system.tf_session import without_triton
 
 STEPS = 10  # of one block, as our own loop records them
 LEARNING_RATE = 0.005

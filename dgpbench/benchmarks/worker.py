@@ -73,13 +73,11 @@ def _train_ours(cell: Cell, turns) -> None:
 
     tf_session.start(cell.threads, cell.precision)
     from dgpbench.benchmarks.floors import flops
-    from dgpbench.methods.interface import FitSettings, Seeds, fit_function
+    from dgpbench.methods.interface import Seeds, fit_function
 
     rate = product_rate(cell)
     log = TurnsLog(turn=turns(rate, {"data": source, "gflop": flops(cell, run, data.X.shape[1]) / 1e9}))
-    method, training = run.method.for_inputs(data.X.shape[1]), run.training.for_rows(len(data.X))
-    settings = FitSettings(method, training, run.prediction.num_samples, run.precision)
-    fit_function(run.card.family)(data, settings, Seeds(0, 1, 2, 3, 4), log)
+    fit_function(run.card.family)(data, run.sized(data.X.shape), Seeds(0, 1, 2, 3, 4), log)
 
 
 def rows(cell: Cell, run: Run | None = None) -> tuple[Regression, str]:
@@ -87,21 +85,21 @@ def rows(cell: Cell, run: Run | None = None) -> tuple[Regression, str]:
     import numpy as np
 
     from dgpbench.data import datasets
+    from dgpbench.runs.fit import as_precision
     from dgpbench.runs.problem import prepare
 
     run = resolve(replace(cell, code="dgpbench")) if run is None else run
     try:
-        problem = prepare(run, datasets.load(run.dataset)).train
+        data = prepare(run, datasets.load(run.dataset)).train
         source = cell.dataset
     except UserError:
         if "n" not in run.dataset:
             raise
         rng = np.random.default_rng(0)
         N, D = round(0.9 * run.dataset["n"]), run.dataset["d"]
-        problem = Regression(rng.normal(size=(N, D)), rng.normal(size=(N, 1)))
+        data = Regression(rng.normal(size=(N, D)), rng.normal(size=(N, 1)))
         source = f"standard normals of {cell.dataset}'s shape"
-    kind = "float32" if cell.precision == "float32" else "float64"  # mixed precision takes and gives float64
-    return Regression(problem.X.astype(kind), problem.Y.astype(kind)), source
+    return as_precision(data, cell.precision), source
 
 
 if __name__ == "__main__":

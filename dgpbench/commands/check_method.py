@@ -3,9 +3,8 @@
 from argparse import Namespace
 from collections import Counter
 
-from dgpbench.models.method_checks import check
-from dgpbench.runs.resolve import resolve_overrides
-from dgpbench.runs.validation import parse_known
+from dgpbench.runs.method_checks import check
+from dgpbench.runs.resolve import parse_known, resolve_overrides
 
 
 def check_method(options: Namespace) -> int:

@@ -9,12 +9,9 @@ from pathlib import Path
 from dgpbench.config.overrides import parse
 from dgpbench.errors import Diverged, UserError
 from dgpbench.methods.interface import OUTSIDE
-from dgpbench.models import directory
-from dgpbench.models.model import Model
-from dgpbench.models.training import HeldOut
 from dgpbench.runs import summary
-from dgpbench.runs.resolve import Run
-from dgpbench.runs.validation import check_overrides
+from dgpbench.runs.resolve import Run, check_overrides
+from dgpbench.saved_model import ANOTHER, HeldOut, Model, fit_model, held_out_scores, prepared, save
 
 NOT_HERE = ("task", "split", "results_dir", "plot", "timeout_minutes", "dataset.test_path", "training.trace_test")
 
@@ -28,7 +25,7 @@ def fit(options: Namespace) -> int:
     if not 0 <= options.holdout < 1:
         raise UserError(f"--holdout={options.holdout:g} cannot be used; it takes a share of at least 0 and below 1")
     try:
-        with directory.prepared(options.output) as target:
+        with prepared(options.output) as target:
             return _fit_and_save(run, options.holdout, target)
     except Diverged as ended:
         print(f"dgpbench: the fit diverged, and no model was saved: {ended}", file=sys.stderr)
@@ -51,22 +48,21 @@ def _run_of(overrides: list[str]) -> Run:
 
 def _fit_and_save(run: Run, share: float, target: Path) -> int:
     from dgpbench.data import datasets
-    from dgpbench.models import training
     from dgpbench.training.checkpoints import Checkpoints, interval
 
     table = datasets.load(run.dataset)
-    run = run.filed_under(table.name)
+    run = run.with_dataset_name(table.name)
     kept = target / ".checkpoint"
     # Named by the data: an interrupted fit goes on only if its rows are the same.
     names = (f"{table.digest_xy[:16]}-without-{share:g}", f"{table.digest_xy[:16]}-all")
     first, second = (Checkpoints(kept / name, every_seconds=interval()) for name in names)
-    held_out = training.held_out_scores(run, table, share, first) if share else None
+    held_out = held_out_scores(run, table, share, first) if share else None
     if held_out:
         print(_of_held_out(held_out), flush=True)
-    model = training.fit(run, table, checkpoints=second)
+    model = fit_model(run, table, checkpoints=second)
     if held_out:
         model = replace(model, about={**model.about, "scores": held_out.scores, "held_out": held_out.num_test})
-    directory.save(model, target)
+    save(model, target)
     shutil.rmtree(kept, ignore_errors=True)
     print(summary.of_model(model.about))
     if held_out:
@@ -89,6 +85,6 @@ def _picture(model: Model, held_out: HeldOut, target: Path) -> str:
     title = f"{choices['method']} on {name}: {held_out.num_test:,} rows held out at random"
     try:
         figure = run_figure(held_out.points, None, held_out.scores, title, target=model.description.target)
-        return f"picture: {save(figure, target / 'figure.png', directory.ANOTHER)}"
+        return f"picture: {save(figure, target / 'figure.png', ANOTHER)}"
     except Exception as problem:  # matplotlib, fonts, a full disk: the model is saved all the same
         return f"no picture ({type(problem).__name__}: {problem})"

@@ -17,8 +17,7 @@ from dgpbench.data.table_files import parts
 from dgpbench.data.text_files import OPENERS
 from dgpbench.errors import UserError
 from dgpbench.methods.interface import OUTSIDE
-from dgpbench.models import directory, summaries
-from dgpbench.models.model import ROWS_AT_ONCE, Model
+from dgpbench.saved_model import ROWS_AT_ONCE, Model, load, prediction_columns
 from dgpbench.system import tf_session
 from dgpbench.system.files import ANOTHER_OUTPUT, replacing
 
@@ -33,8 +32,8 @@ DIGITS = "%.10g"
 
 def predict(options: Namespace) -> int:
     """Read, predict and write some thousands of rows at a time, so that a million fit in memory."""
-    quantiles = summaries.probabilities(options.quantiles)
-    model = directory.load(options.model, lambda text: say(f"dgpbench: {text}"))
+    quantiles = _quantiles(options.quantiles)
+    model = load(options.model, lambda text: say(f"dgpbench: {text}"))
     if not model.description.family.startswith(OUTSIDE):  # a plug-in may use tf.keras
         tf_session.start(model.description.num_threads, model.description.settings.precision, bare=True)
     path, unknown = Path(options.table), Counter[tuple[str, str]]()
@@ -48,6 +47,20 @@ def predict(options: Namespace) -> int:
     for sentence in describe_unknown_categories(unknown, str(path)):
         print(f"dgpbench: {sentence}", file=sys.stderr)
     return 0
+
+
+def _quantiles(text: str) -> list[float]:
+    """Return '0.05,0.5,0.95' as numbers.
+
+    :raises UserError: if they are not probabilities between 0 and 1
+    """
+    try:
+        values = [float(part) for part in text.split(",")] if text else []
+    except ValueError:
+        values = [-1.0]
+    if not all(0 < value < 1 for value in values):
+        raise UserError(f"--quantiles={text} cannot be used; use probabilities between 0 and 1, such as 0.05,0.5,0.95")
+    return values
 
 
 def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
@@ -113,7 +126,7 @@ def _predicted(
             continue
         empty, X = False, model.inputs(frame, str(path), reading, unknown)
         ids = _columns(frame, copied, path)
-        predictions = pd.concat([pd.DataFrame(summaries.summary(each, quantiles)) for each in model.in_chunks(X)])
+        predictions = pd.concat([pd.DataFrame(prediction_columns(each, quantiles)) for each in model.in_chunks(X)])
         if twice := sorted({*ids.columns} & {*predictions.columns}):
             raise UserError(f"--id {twice[0]}: the predictions have a column of that name; rename it in {path}")
         ids = ids.astype(object)  # which no format of numbers touches

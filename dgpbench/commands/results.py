@@ -124,7 +124,7 @@ def trace(options: Namespace) -> int:
 def redo(options: Namespace) -> int:
     """Rerun a run; exit code 1 if its scores do not match its record."""
     from dgpbench.runs import rerun
-    from dgpbench.runs.run import execute
+    from dgpbench.runs.execute import execute
 
     stored, table = (_pick(options.overrides), []) if options.random else _named(options.overrides)
     print(f"again: {stored.key} of {stored.source}", flush=True)
@@ -163,7 +163,7 @@ def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
     if run.dataset["kind"] != "csv":
         table = []
     else:
-        run = run.filed_under(datasets.load(run.dataset).name)
+        run = run.with_dataset_name(datasets.load(run.dataset).name)
     stored = store.lookup(run.limits.results_dir, run.identity)
     if stored is None:
         raise UserError(

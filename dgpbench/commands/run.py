@@ -19,8 +19,7 @@ from dgpbench.config.settings import shown
 from dgpbench.errors import UserError
 from dgpbench.runs import outcomes
 from dgpbench.runs.outcomes import Outcome
-from dgpbench.runs.resolve import Run, documented, resolve_overrides
-from dgpbench.runs.validation import check_overrides
+from dgpbench.runs.resolve import Run, check_overrides, documented, resolve_overrides
 
 # Choices that have, between them, a run of every family, optimiser and kind of data with settings.
 EXAMPLES = (
@@ -74,7 +73,7 @@ def task(cfg: Any) -> None:
 
 def _carry_out(run: Run) -> Outcome:
     """One run and its picture; says what it will take and how it ended."""
-    from dgpbench.runs.run import execute
+    from dgpbench.runs.execute import execute
 
     outcome = with_picture(run, execute(run, say if run.limits.progress else say_nothing))
     stream = sys.stdout if outcome.status in ("done", "skipped") else sys.stderr

@@ -4,9 +4,9 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
+from dgpbench import saved_model
 from dgpbench.commands.figure import format_of
 from dgpbench.errors import UserError
-from dgpbench.models import directory as models
 from dgpbench.runs import store, summary
 from dgpbench.runs.compact_records import StoredRecord
 
@@ -17,7 +17,7 @@ def show(options: Namespace) -> int:
         raise UserError(f"--output {options.output} is where --plot writes the picture; give both, or neither")
     if options.plot:
         format_of(None, options.output)  # refuses a name whose ending is no picture's
-    if (Path(options.run) / models.MODEL).is_file():
+    if (Path(options.run) / saved_model.MODEL).is_file():
         return _show_model(Path(options.run), options)
     line = compact_record(options.run)
     if line is not None:
@@ -42,7 +42,7 @@ def show(options: Namespace) -> int:
 def _show_model(path: Path, options: Namespace) -> int:
     if options.plot:
         raise UserError(f"{path} is a model: it has no runs to draw; `dgpbench fit` draws its held-out rows")
-    about = models.load(path).about
+    about = saved_model.load(path).about
     if options.json:
         print(json.dumps(about, indent=2))
         return 0

@@ -7,10 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dgpbench.config.overrides import expand, parse, split_arguments
-from dgpbench.runs import start, summary
-from dgpbench.runs.resolve import Run
-from dgpbench.runs.run import skipped_outcome
-from dgpbench.runs.validation import check_overrides
+from dgpbench.runs import summary
+from dgpbench.runs.execute import finished_outcome
+from dgpbench.runs.fit import initial_identity, initial_parameters
+from dgpbench.runs.resolve import Run, check_overrides
 from dgpbench.system.progress import counted
 
 if TYPE_CHECKING:
@@ -64,20 +64,20 @@ def _look_into(runs: list[Run]) -> Iterator[str]:
         if key not in tables:
             tables[key] = _at_hand(run.dataset)
         table = tables[key]
-        yield from _outlook(run if table is None else run.filed_under(table.name), table)
+        yield from _outlook(run if table is None else run.with_dataset_name(table.name), table)
 
 
 def _outlook(run: Run, table: "Table | None") -> list[str]:
     """What a run would do: its data, its iterations and its time; a table that is not here has its file's size."""
     from dgpbench.benchmarks.forecast import forecast
 
-    if (skipped := skipped_outcome(run)) is not None:
+    if (skipped := finished_outcome(run)) is not None:
         return [skipped.message.splitlines()[0]]
     sizes = declared(run) if table is None else _read(run, table)
     if run.init_from is not None:
-        start.parameters(run.init_from, run.limits.results_dir)
+        initial_parameters(run)
         if table is not None:
-            start.identity(run.init_from, run.limits.results_dir, run.split, run.config["task"], table.digest_xy)
+            initial_identity(run, table)
     return [
         f"{sizes.words}; {sizes.num_rows:,} train and {sizes.num_test_rows:,} test",
         *sizes.columns,

@@ -17,10 +17,10 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from dgpbench.experiments.starts import blocked, chains, waiting
-from dgpbench.runs import timeout_process
+from dgpbench.runs import limits
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run
-from dgpbench.system import interrupts, watchdog
+from dgpbench.system import interrupts
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -42,7 +42,7 @@ def engine(runs: Sequence[Run], workers: int, report: Report = lambda number, ru
 
 def one_run(run: Run) -> Outcome:
     """One run, whatever happens: what is no record is an outcome."""
-    from dgpbench.runs.run import execute
+    from dgpbench.runs.execute import execute
 
     return execute(run)
 
@@ -85,7 +85,9 @@ def _in_workers(runs: Sequence[Run], workers: int) -> Iterator[tuple[Run, Outcom
     spawning = get_context("spawn")
     pool = ProcessPool(workers, MAX_TASKS, initializer=_end_with_parent, context=spawning)
     try:
-        yield from _as_they_end(runs, lambda run: pool.schedule(_in_worker, (run.quietly(),), timeout=_limit(run)))
+        yield from _as_they_end(
+            runs, lambda run: pool.schedule(_in_worker, (run.without_progress(),), timeout=_limit(run))
+        )
         pool.close()
     finally:
         pool.stop()
@@ -122,7 +124,7 @@ def _as_they_end(runs: Sequence[Run], schedule: Callable[[Run], "Future"]) -> It
 
 def _limit(run: Run) -> float | None:
     """Seconds after which a worker is killed that neither its own limit nor its watchdog has ended."""
-    return None if run.limits.seconds is None else run.limits.seconds + 10 * watchdog.GRACE_SECONDS
+    return None if run.limits.seconds is None else run.limits.seconds + 10 * limits.GRACE_SECONDS
 
 
 def _end_workers(others: set) -> None:
@@ -145,15 +147,15 @@ def _outcome(future: "Future") -> Outcome:
     except ProcessExpired as death:
         return _death(death.exitcode)
     except TimeoutError:
-        return Outcome("timeout", None, f"{watchdog.HUNG}, from outside and without a record")
+        return Outcome("timeout", None, f"{limits.HUNG}, from outside and without a record")
     except Exception as problem:
         return Outcome("failed", None, f"{type(problem).__name__}: {problem}")
 
 
 def _death(code: int) -> Outcome:
     """What the exit code of a worker says, which is minus the signal's number where a signal ended it."""
-    if code in (watchdog.EXIT_CODE_OF_WORKER, -timeout_process.ENDING):
-        return Outcome("timeout", None, watchdog.HUNG)
+    if code in (limits.EXIT_CODE_OF_WORKER, -limits.ENDING):
+        return Outcome("timeout", None, limits.HUNG)
     how = f"was killed (signal {-code})" if code < 0 else f"ended with exit code {code}"
     return Outcome("failed", None, f"the worker {how}; the next call tries again")
 

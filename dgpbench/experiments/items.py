@@ -19,8 +19,7 @@ from dgpbench.config.canonical import canonical
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
 from dgpbench.errors import UserError
-from dgpbench.runs.resolve import Limits
-from dgpbench.runs.validation import parse_known
+from dgpbench.runs.resolve import Limits, parse_known
 
 REPLACED = {"budget": "paper", "protocol": None, "seed": "0"}
 AXES = ("task", "dataset", "method", "method.num_layers", "protocol", "budget", "split", "seed")

@@ -106,7 +106,7 @@ class Chunk:
     def __call__(self) -> list[str]:
         """Carry out the runs; SIGTERM writes a checkpoint first."""
         with interrupts.handled():
-            ended = engine.engine([run.quietly() for run in self.runs], workers=1)
+            ended = engine.engine([run.without_progress() for run in self.runs], workers=1)
         for outcome in ended:
             print(outcome.message, flush=True)
         return [outcome.status for outcome in ended]

@@ -14,7 +14,7 @@ from dgpbench.data.standardise import Standardiser
 from dgpbench.data.table import Table
 from dgpbench.methods.interface import OUTSIDE, FitSettings, Predictor, families, restore_function, settings_class
 from dgpbench.methods.settings import ROWS, Sizes
-from dgpbench.runs import fitting
+from dgpbench.runs.fit import prepare_libraries
 from dgpbench.runs.resolve import Limits, PredictionSettings, Run
 from dgpbench.system import provenance
 from dgpbench.system.memory import available
@@ -56,7 +56,7 @@ class Description:
 
     def start(self) -> None:
         """Set threads and precision; other models in the process may have other ones."""
-        fitting.prepare_libraries(self.settings.method.name, self.num_threads, self.settings.precision)
+        prepare_libraries(self.settings.method.name, self.num_threads, self.settings.precision)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

@@ -1,20 +1,20 @@
-"""What makes two runs the same run: the directory that names it, and the hash of its settings.
+"""Identity of a run: the directory that names it.
 
-Records are found, skipped and compared by these two, so what they are made of never changes without a new
-``store.SCHEMA``: CONTRIBUTING, "Identity", says what that is, and golden tests hold it.
+Records are found, skipped and compared by identity and by the hash of ``Run.config``, so neither changes without a new
+``store.SCHEMA``. CONTRIBUTING.md, "Identity", defines both, and golden tests check them.
 """
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
 from dgpbench.config.canonical import canonical, digest
 from dgpbench.config.overrides import argument
 
-MAX_COMPONENT_BYTES = 150  # file systems take 255, and temporary names need room
+MAX_COMPONENT_BYTES = 150  # file systems accept 255, and temporary names need room
 
 
 @dataclass(frozen=True)
@@ -35,43 +35,55 @@ class Identity:
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def directory(self, results_dir: str | os.PathLike) -> Path:
-        """Where the run's record lies; two runs share it if and only if all axes are equal.
+        """Return the directory of the run's record; two runs share it if and only if all axes are equal.
 
-        The order of ``overrides`` and the way a number is written (1e-3, 0.001) do not matter.
+        The order of ``overrides`` and the format of a number (1e-3, 0.001) do not matter.
         """
-        budget = f"{_safe(self.protocol)}-{_safe(self.budget, more='-')}"
-        components = [_component(text) for text in (self.task, self.dataset, f"{self.method}-L{self.num_layers}")]
-        last = _last_component(f"split{self.split}-seed{self.seed}", self.overrides)
-        return Path(results_dir, "runs", *components, _shortened(budget), last)
+        components = [
+            _shortened(_safe(each)) for each in (self.task, self.dataset, f"{self.method}-L{self.num_layers}")
+        ]
+        budget = _shortened(f"{_safe(self.protocol)}-{_safe(self.budget, more='-')}")
+        last = f"split{self.split}-seed{self.seed}"
+        pairs = sorted(f"{_safe(key)}={_safe(canonical(value))}" for key, value in self.overrides.items())
+        if text := ",".join(pairs):
+            whole = f"{last}+{text}"
+            last = whole if len(whole) <= MAX_COMPONENT_BYTES else f"{last}+{digest(text)}"
+        return Path(results_dir, "runs", *components, budget, last)
 
     @property
     def key(self) -> str:
-        """Its directory below ``runs``, with slashes: the run's name."""
+        """The run's name: its directory below ``runs``, with slashes."""
         return "/".join(self.directory("").parts[1:])
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """What records are sorted by: splits as numbers, so that 2 comes before 10."""
-        who = (self.task, self.dataset, self.method, self.num_layers, self.protocol, self.budget, self.split, self.seed)
-        return (*who, canonical(self.overrides))
+        """Sort key of records; splits are compared as numbers, so that 2 comes before 10."""
+        axes = (
+            self.task,
+            self.dataset,
+            self.method,
+            self.num_layers,
+            self.protocol,
+            self.budget,
+            self.split,
+            self.seed,
+        )
+        return (*axes, canonical(self.overrides))
 
     def arguments(self) -> list[str]:
-        """What ``dgpbench run`` takes to carry out this run."""
+        """Return the arguments of ``dgpbench run`` that execute this run."""
         named = {name: getattr(self, name) for name in ("method", "dataset", "task", "protocol", "budget")}
         numbers = {"method.num_layers": self.num_layers, "split": self.split, "seed": self.seed}
         return [argument(key, canonical(value)) for key, value in {**named, **numbers, **self.overrides}.items()]
 
 
-def _last_component(base: str, overrides: Mapping[str, object]) -> str:
-    pairs = sorted(f"{_safe(key)}={_safe(canonical(value))}" for key, value in overrides.items())
-    text = ",".join(pairs)
-    if not text:
-        return base
-    return f"{base}+{text}" if len(f"{base}+{text}") <= MAX_COMPONENT_BYTES else f"{base}+{digest(text)}"
+def name_of_run(path: str) -> str:
+    """Return ``runs/<task>/.../split<k>-seed<s>...`` for a run's directory, independent of machine and folder.
 
-
-def _component(text: str) -> str:
-    return _shortened(_safe(str(text)))
+    Any other text is returned unchanged.
+    """
+    parts = PurePath(os.path.normpath(path)).parts
+    return "/".join(parts[-6:]) if len(parts) >= 6 and parts[-6] == "runs" else path
 
 
 def _shortened(safe: str) -> str:

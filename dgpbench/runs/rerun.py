@@ -88,7 +88,7 @@ def run_of(stored: StoredRecord, folder: str | Path, table: Sequence[str] = ()) 
         )
     threads = min(record["host"].get("threads") or run.limits.num_threads, provenance.processors())
     limits = replace(run.limits, results_dir=str(folder), num_threads=threads, timeout_minutes=None)
-    return replace(run, limits=limits).quietly()
+    return replace(run, limits=limits).without_progress()
 
 
 def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:

@@ -1,38 +1,49 @@
-"""From a composed configuration to one ``Run``: every setting typed and checked, and the run's identity."""
+"""Resolve a composed configuration to one ``Run``: every setting typed and checked, and the run's identity."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import product
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+import numpy as np
+
 from dgpbench.config import groups
 from dgpbench.config.canonical import config_hash
 from dgpbench.config.compose import FACTS, Composed, compose
-from dgpbench.config.settings import Setting, build, declared, recorded, setting
+from dgpbench.config.overrides import expand, parse, values
+from dgpbench.config.settings import Setting, build, declared, did_you_mean, recorded, setting
 from dgpbench.data import datasets
 from dgpbench.data.splits import TASKS, TaskSettings
 from dgpbench.errors import UserError
-from dgpbench.methods.interface import families, settings_class
+from dgpbench.methods.interface import FitSettings, families, settings_class
 from dgpbench.methods.settings import GPSettings, MethodSettings
-from dgpbench.runs import start
-from dgpbench.runs.identity import Identity
+from dgpbench.runs.identity import Identity, name_of_run
 from dgpbench.system import provenance
 from dgpbench.training.settings import OPTIMISERS, TrainingSettings
 
-RECORDED_OF_DATA = ("name", "kind", "target", "seed", "num_rows")  # the rest of a data set's file changes no table
-TRANSFORM = "target_transform"  # changes no table either, but what is trained on; the usual "none" is left out
+RECORDED_OF_DATA = ("name", "kind", "target", "seed", "num_rows")  # the rest of a data set's YAML changes no table
+TRANSFORM = "target_transform"  # changes no table either, but the training targets; the default "none" is left out
+
+TEST_FILE = "dataset.test_path"
+FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
+HYDRAS = (*FOLDERS, "hydra.output_subdir", "hydra.verbose", "hydra/launcher")
+FEW = 100  # combinations of a sweep, all of which are checked
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
 class MethodCard:
-    """What a method's file in conf/ says besides its settings.
+    """Facts of a method's YAML in conf/, besides its settings.
 
-    :param citation: its key in conf/references.yaml
-    :param family: the module of ``dgpbench.methods``
-    :param objective: the name of what training maximises
-    :param optimisers: those that can train it, the usual one first
+    :param citation: key in conf/references.yaml
+    :param family: module of ``dgpbench.methods``
+    :param objective: name of the objective that training maximises
+    :param optimisers: supported optimisers, the default first
     """
 
     name: str
@@ -47,20 +58,22 @@ class MethodCard:
 
 @dataclass(frozen=True)
 class PredictionSettings:
-    """Settings of a prediction."""
+    """Settings of predictions."""
 
-    num_samples: int = setting("S, samples of a prediction", low=1, high=100_000)
+    num_samples: int = setting("S, number of samples of a prediction", low=1, high=100_000)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where and how a run is carried out; nothing here changes what it computes."""
+    """Where and how a run is executed; nothing here changes what it computes."""
 
-    results_dir: str = setting("where records go")
-    num_threads: int = setting("threads of the run; another count gives other last bits", low=1)
-    timeout_minutes: float | None = setting("the run fails with status timeout after this long", above=0)
-    plot: bool = setting("write a picture beside the record")
-    progress: bool = setting("say what the run will take, and show its progress")
+    results_dir: str = setting("folder of the records")
+    num_threads: int = setting("threads of the run; changing it changes the last bits of the results", low=1)
+    timeout_minutes: float | None = setting(
+        "wall-clock limit of the run, in minutes; it is then recorded as a timeout", above=0
+    )
+    plot: bool = setting("draw a figure beside the record")
+    progress: bool = setting("print a time estimate and a progress bar")
 
     def __post_init__(self) -> None:
         if self.num_threads > provenance.processors():
@@ -70,18 +83,17 @@ class Limits:
 
     @property
     def seconds(self) -> float | None:
-        """The limit of wall-clock time in seconds."""
+        """The wall-clock limit in seconds."""
         return None if self.timeout_minutes is None else 60 * self.timeout_minutes
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run, resolved.
+    """One resolved run.
 
-    :param card: what the method's file says besides its settings
-    :param method: the family's own settings
-    :param dataset: the data set's file in conf/; ``dataset.KEY`` on the command line changes it
-    :param dataset_name: what its records are filed under; of a user's own table, known once it has been read
+    :param method: the settings of the method's family
+    :param dataset: the data set's YAML, with any ``dataset.KEY`` from the command line
+    :param dataset_name: the data set in the run's identity; the name of a user's table is known once it has been read
     :param changed: settings that differ from what the named choices give
     """
 
@@ -96,7 +108,7 @@ class Run:
     budget: str
     limits: Limits
     changed: Mapping[str, Any] = field(default_factory=dict)
-    split: int = setting("which split of the data, from 0", low=0)
+    split: int = setting("number of the data split, from 0", low=0)
     seed: int = setting("seed of initial values, batches and samples; splits do not depend on it", low=0)
     precision: str = setting("arithmetic of training and prediction", words=("float64", "float32", "mixed"))
     init_from: str | None = setting("finished run to start from: its directory, or runs/... below results_dir")
@@ -118,22 +130,22 @@ class Run:
 
     @cached_property
     def directory(self):
-        """Where its record lies."""
+        """The directory of its record."""
         return self.identity.directory(self.limits.results_dir)
 
     @property
     def starts_from(self) -> str | None:
-        """The name of the run it starts from, which no machine and no results_dir is part of."""
-        return None if self.init_from is None else start.name_of(self.init_from)
+        """The name of the run it starts from, independent of machine and results_dir."""
+        return None if self.init_from is None else name_of_run(self.init_from)
 
     @property
     def start(self) -> Path | None:
-        """Where the run it starts from lies, where that is among the same results."""
+        """The directory of the run it starts from, if that is below the same results_dir."""
         return None if self.init_from is None else Path(self.limits.results_dir, self.init_from)
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """What was computed, as plain data: the record keeps it, and its hash."""
+        """Everything that determines the numbers, as plain data; stored in the record, with its hash."""
         return {
             "method": self.method.recorded(),
             "training": recorded(self.training),
@@ -151,30 +163,39 @@ class Run:
 
     @cached_property
     def config_hash(self) -> str:
-        """Of ``config``."""
+        """The hash of ``config``."""
         return config_hash(self.config)
 
-    def filed_under(self, dataset_name: str) -> Self:
-        """The same run on a table of this name."""
+    def sized(self, shape: tuple[int, ...], initial: dict[str, np.ndarray] | None = None) -> FitSettings:
+        """Return the settings of a fit to X of shape [N, D]: widths, batch size and iterations become numbers.
+
+        :param initial: parameters by path to start from
+        """
+        num_rows, num_features = shape
+        method, training = self.method.for_inputs(num_features), self.training.for_rows(num_rows)
+        return FitSettings(method, training, self.prediction.num_samples, self.precision, initial)
+
+    def with_dataset_name(self, dataset_name: str) -> Self:
+        """Return the same run on a table with this name."""
         return self if dataset_name == self.dataset_name else replace(self, dataset_name=dataset_name)
 
     def starting_from(self, other: "Run") -> Self:
-        """The same run, from the parameters of another among the same results.
+        """Return the same run, started from the parameters of another one below the same results_dir.
 
-        :raises UserError: where its method takes none
+        :raises UserError: if its method does not support warm starts
         """
         name = other.identity.directory("").as_posix()
-        begun = replace(self, init_from=name, changed={**self.changed, "init_from": name})
-        _check_compatible(begun)
-        return begun
+        warm = replace(self, init_from=name, changed={**self.changed, "init_from": name})
+        _check_compatible(warm)
+        return warm
 
-    def quietly(self) -> Self:
-        """Without progress, for a worker."""
+    def without_progress(self) -> Self:
+        """Return the same run without a progress bar, for a worker."""
         return replace(self, limits=replace(self.limits, progress=False))
 
 
 def resolve(composed: Composed) -> Run:
-    """A composed configuration as one validated run.
+    """Return a composed configuration as one validated run.
 
     :raises UserError: for a value out of range, an unknown key or an incompatible choice
     """
@@ -189,68 +210,57 @@ def resolve(composed: Composed) -> Run:
 
 
 def resolve_overrides(overrides: Iterable[str], more: Mapping[str, Any] = MappingProxyType({})) -> Run:
-    """The run that some overrides describe, as ``dgpbench run`` takes them; ``more`` are settings as values."""
+    """Resolve overrides such as those of ``dgpbench run``; ``more`` holds further settings as values."""
     overrides = list(overrides)
-    given = {text.partition("=")[0] for text in overrides}
-    if TEST_FILE in given and "task" not in given and f"{TEST_FILE}=null" not in overrides:
-        overrides.append("task=fixed")  # a file of test rows is a split that the data bring
+    keys = {text.partition("=")[0] for text in overrides}
+    if TEST_FILE in keys and "task" not in keys and f"{TEST_FILE}=null" not in overrides:
+        overrides.append("task=fixed")  # a file of test rows is a fixed split
     return resolve(compose(overrides, more))
 
 
-TEST_FILE = "dataset.test_path"
-_ABSENT = object()
-
-
 def _check_data_keys(composed: Composed) -> None:
-    """A data set's file describes its data; only what its kind declares as settings may be changed."""
+    """Refuse changes to the description of a data set: only the settings of its kind may be changed."""
     spec, usual = composed.values["dataset"], composed.usual["dataset"]
     known = declared(datasets.settings_class(usual))
     for key in spec:
         if key not in known and spec[key] != usual.get(key, _ABSENT):
             has = f"it has {', '.join(known)}" if known else "it has none"
             if key in declared(datasets.TableSettings):
-                has = "a table of your own is dataset=csv dataset.path=FILE dataset.target=COLUMN"
+                has = "use dataset=csv dataset.path=FILE dataset.target=COLUMN for a table of your own"
             raise UserError(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}")
 
 
 def _typed(values: Mapping[str, Any]) -> Run:
-    """The sections as their dataclasses, every value checked."""
-    card = _card(values["method"])
-    name, optimiser = values["task"]["name"], values["training"]["optimiser"]
+    """Build the dataclasses of all sections, every value checked."""
+    facts: dict[str, Any] = {each.name: values["method"][each.name] for each in fields(MethodCard)}
+    card = MethodCard(**facts | {key: tuple(facts[key]) for key in ("optimisers", "precisions")})
+    name, optimiser, spec = values["task"]["name"], values["training"]["optimiser"], values["dataset"]
     if name not in TASKS:
-        raise UserError(f"task is one of {', '.join(TASKS)}, not {name}")
-    spec, limits = values["dataset"], declared(Limits)
+        raise UserError(f"unknown task {name}; available: {', '.join(TASKS)}")
+    method, training, task = (
+        {key: value for key, value in values[section].items() if key not in FACTS}
+        for section in ("method", "training", "task")
+    )
     data = declared(datasets.settings_class(spec))
-    own = {key: values[key] for key in declared(Run)}
     return build(
         Run,
         "",
-        own,
+        {key: values[key] for key in declared(Run)},
         card=card,
-        method=build(settings_class(card.family), "method", _settings(values["method"]), name=card.name),
-        training=build(OPTIMISERS[optimiser], "training", _settings(values["training"]), optimiser=optimiser),
+        method=build(settings_class(card.family), "method", method, name=card.name),
+        training=build(OPTIMISERS[optimiser], "training", training, optimiser=optimiser),
         prediction=build(PredictionSettings, "prediction", values["prediction"]),
-        task=build(TASKS[name].settings, "task", _settings(values["task"]), name=name),
+        task=build(TASKS[name].settings, "task", task, name=name),
         dataset={**spec, **{key: each.read(f"dataset.{key}", spec[key]) for key, each in data.items()}},
         dataset_name=spec["name"],
         protocol=values["protocol"]["name"],
         budget=values["budget"]["name"],
-        limits=build(Limits, "", {key: values[key] for key in limits}),
+        limits=build(Limits, "", {key: values[key] for key in declared(Limits)}),
     )
 
 
-def _card(method: Mapping[str, Any]) -> MethodCard:
-    facts: dict[str, Any] = {each.name: method[each.name] for each in fields(MethodCard)}
-    lists = {key: tuple(facts[key]) for key in ("optimisers", "precisions")}
-    return MethodCard(**facts | lists)
-
-
-def _settings(section: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in section.items() if key not in FACTS}
-
-
 def _flat(run: Run) -> dict[str, Any]:
-    """Every setting that may be part of the identity by its dotted key; the axes themselves are left out."""
+    """Return every setting that may be part of the identity by its dotted key, without the axes themselves."""
     sections = {"method": run.method, "training": run.training, "prediction": run.prediction, "task": run.task}
     flat = {
         f"{section}.{name}": getattr(settings, name)
@@ -258,7 +268,7 @@ def _flat(run: Run) -> dict[str, Any]:
         for name in declared(type(settings))
     }
     flat |= {"precision": run.precision, "init_from": run.starts_from}
-    # A user's table is known by its digest.
+    # The digest of a user's table identifies it.
     flat |= _leaves(_transform(run.dataset) if run.dataset["kind"] == "csv" else run.dataset, "dataset.")
     del flat["method.num_layers"]
     return flat
@@ -285,13 +295,13 @@ def _check_compatible(run: Run) -> None:
     card, method, training = run.card, run.method, run.training
     if card.single_layer and method.num_layers != 1:
         raise UserError(
-            f"method.num_layers={method.num_layers} cannot be used; {card.name} has one layer, "
-            "and mf, star and fc are deep methods"
+            f"method.num_layers={method.num_layers} cannot be used: {card.name} has one layer; "
+            "deep methods are mf, star and fc, for example"
         )
     if training.optimiser not in card.optimisers:
         why = ""
         if training.optimiser == "natgrad_adam":
-            why = f", as natural gradients are for mf, sgp and fc: {method.no_natural_gradients}"
+            why = f"; natural gradients are for mf, sgp and fc: {method.no_natural_gradients}"
         raise UserError(
             f"optimiser={training.optimiser} cannot train {card.name}; "
             f"use optimiser={' or optimiser='.join(card.optimisers)}{why}"
@@ -303,24 +313,24 @@ def _check_compatible(run: Run) -> None:
         )
     if run.precision == "mixed" and isinstance(method, GPSettings) and method.kernel != "squared_exponential":
         raise UserError(
-            f"precision=mixed needs method.kernel=squared_exponential, not {method.kernel}; precision=float64 takes it"
+            f"precision=mixed does not support method.kernel={method.kernel}; "
+            "use method.kernel=squared_exponential or precision=float64"
         )
     if run.dataset.get("test_path") is not None and run.task.name != "fixed":
         raise UserError(
-            f"{TEST_FILE} names the test rows, and task={run.task.name} would draw its own; leave task= out, "
-            "or take task=fixed"
+            f"{TEST_FILE} names the test rows, but task={run.task.name} draws its own; omit task= or use task=fixed"
         )
     if run.init_from is not None and not method.starts_from_records:
-        raise UserError(f"init_from= cannot start {card.name}; it starts mf, star, fc and their relatives")
+        raise UserError(f"init_from= is not supported by {card.name}; mf, star, fc and their variants support it")
 
 
-# What there is to set -------------------------------------------------------------------------------------------------
+# Available settings ---------------------------------------------------------------------------------------------------
 
 
 def documented() -> list[tuple[str, Setting, tuple[str, ...]]]:
-    """Every key with its setting and, where not all methods (optimisers, tasks) have it so, those that do."""
-    everywhere: tuple[str, ...] = ()
-    found = [(key, each, everywhere) for key, each in (declared(Run) | declared(Limits)).items()]
+    """Return every key, its setting and the methods, optimisers or tasks that have it; none of these if all do."""
+    listed: list[tuple[str, Setting, tuple[str, ...]]]
+    listed = [(key, each, ()) for key, each in (declared(Run) | declared(Limits)).items()]
     sections: dict[str, Mapping[str, type]] = {
         "prediction": {"": PredictionSettings},
         "method": {family: settings_class(family) for family in families()},
@@ -334,15 +344,92 @@ def documented() -> list[tuple[str, Setting, tuple[str, ...]]]:
             for name, each in declared(cls).items():
                 owners.setdefault((f"{section}.{name}", each), []).append(owner)
         for (key, each), names in owners.items():
-            found.append((key, each, everywhere if len(names) == len(classes) else tuple(names)))
-    return found
+            listed.append((key, each, () if len(names) == len(classes) else tuple(names)))
+    return listed
 
 
 def keys() -> list[str]:
-    """Every key of a setting, once."""
+    """Return every key of a setting, once."""
     return list(dict.fromkeys(key for key, _, _ in documented()))
 
 
-def is_known(key: str) -> bool:
-    """Whether a key can stand on a command line: a group, a setting, or something of a data set or task."""
-    return key in groups.GROUPS or key in keys() or key.split(".")[0] in ("dataset", "task")
+# Overrides as typed ---------------------------------------------------------------------------------------------------
+
+
+def check_overrides(overrides: Sequence[str], *, multirun: bool) -> list[Run]:
+    """Check a command line before Hydra reads it: unknown names, keys and values are refused in one sentence.
+
+    Hydra itself prints several lines for a misspelt name, and accepts ``+new=1`` and ``~method``.
+
+    :return: the run; with ``multirun`` every combination, or where these are many every value of every sweep once
+    :raises UserError: for an override that cannot be used
+    """
+    parsed = parse_known(overrides)
+    for override in parsed:
+        if override.is_sweep_override() and not multirun:
+            raise UserError(
+                f"{override.input_line} names several values; add --multirun to run them all, or quote a value that "
+                f"contains commas or brackets inside the shell's quotes, as in '{override.get_key_element()}=\"...\"'"
+            )
+    own = [override for override in parsed if not _is_hydras(override.key_or_group)]
+    return [resolve_overrides(combination) for combination in _one_at_a_time(own)]
+
+
+def parse_known(texts: Iterable[str]) -> list[Any]:
+    """Parse overrides as typed, sweeps included, without composing them.
+
+    :raises UserError: for invalid grammar, an unknown key or an unknown choice
+    """
+    parsed = parse(texts)
+    for override in parsed:
+        _check_key(override)
+    return parsed
+
+
+def _is_hydras(key: str) -> bool:
+    return key.split(".")[0].split("/")[0] == "hydra"
+
+
+def _check_key(override: Any) -> None:
+    key = override.key_or_group
+    if _is_hydras(key):
+        _check_hydras(override)
+        return
+    known = key in groups.GROUPS or key.split(".")[0] in ("dataset", "task") or key in keys()
+    if known and (override.is_add() or override.is_force_add() or override.is_delete()):
+        raise UserError(f"{override.input_line} adds or removes a key; settings can only be changed, as in {key}=VALUE")
+    if key in groups.GROUPS:
+        for name in map(str, values(override)):  # {} and [a,b] are not texts
+            if not groups.exists(key, name):
+                raise groups.unknown(key, name)
+    elif key in ("path", "target"):
+        raise UserError(f"unknown setting '{key}'; use dataset=csv dataset.path=FILE dataset.target=COLUMN")
+    elif not known:
+        hint = did_you_mean(key, [*groups.GROUPS, *keys()])
+        raise UserError(f"unknown setting '{key}'{hint}; `dgpbench run --help` lists all settings")
+
+
+def _check_hydras(override: Any) -> None:
+    """Refuse keys that may name code: Hydra calls any callback, launcher or sweeper, in any spelling."""
+    key, value, package = override.key_or_group, override.value(), override.package
+    allowed = key in HYDRAS or re.fullmatch(r"hydra\.launcher\.[a-z]\w*", key)
+    plain = value is None or isinstance(value, bool | int | float | str)
+    refers = "${" in str(value) and key not in FOLDERS
+    elsewhere = key == "hydra/launcher" and not re.fullmatch(r"\w+", str(value))
+    if not allowed or not plain or refers or elsewhere or package is not None:
+        raise UserError(
+            f"{override.input_line} may name code to be run, so it cannot be set; of Hydra's own keys, "
+            f"{', '.join((*HYDRAS, 'hydra.launcher.KEY'))} accept a word or a number each"
+        )
+
+
+def _one_at_a_time(overrides: Iterable[Any]) -> Iterator[list[str]]:
+    """Yield all combinations if they are few; else every value of every sweep once, the others at their first value."""
+    expanded = [expand(override) for override in overrides]
+    if prod(map(len, expanded)) <= FEW:
+        yield from map(list, product(*expanded))
+        return
+    yield [choices[0] for choices in expanded]
+    for position, choices in enumerate(expanded):
+        for value in choices[1:]:
+            yield [value if index == position else others[0] for index, others in enumerate(expanded)]

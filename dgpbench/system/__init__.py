@@ -1,1 +1,1 @@
-"""Signals, limits, TensorFlow's start and end, provenance."""
+"""Signals, files, memory, progress, the start of TensorFlow, provenance."""

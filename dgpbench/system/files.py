@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all, and one sentence where they cannot be written."""
+"""Atomic writes, and one sentence if a file cannot be written."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dgpbench.errors import UserError
 
-ENOUGH = 2**20  # bytes that are free on a disk which is not full
+ENOUGH = 2**20  # free bytes of a disk that is not full
 FULL = {errno.ENOSPC, errno.EDQUOT}
 NO_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 CANNOT_WRITE = {*FULL, *NO_FOLDER, errno.EROFS, errno.EACCES, errno.EPERM}
@@ -31,49 +31,45 @@ ANOTHER_OUTPUT = "choose another place with --output"
 
 @contextmanager
 def refusing_unwritable(target: str | os.PathLike, advice: str = ANOTHER_FOLDER) -> Iterator[None]:
-    """Turn a full, read-only or forbidden disk, and a path that can be no folder, into one sentence.
+    """Turn the error of a full, read-only or forbidden disk, or of an invalid path, into one sentence.
 
-    :param advice: how the user says where else to write
+    :param advice: how to choose another place
     """
     try:
         yield
     except OSError as problem:
-        if (said := of_temporary_folder(problem, Path(target))) is not None:
-            raise UserError(said) from problem
+        if (full := of_temporary_folder(problem, Path(target))) is not None:
+            raise UserError(full) from problem
         if problem.errno not in CANNOT_WRITE:
             raise
         why = os.strerror(problem.errno)
         if problem.errno in NO_FOLDER:
             raise UserError(f"{target} cannot be written ({why}: {problem.filename}); {advice}") from problem
-        raise UserError(
-            f"{target} cannot be written ({why}; {_room(Path(target))} free there); make room, or {advice}"
-        ) from problem
+        room = f"{_free_bytes(Path(target)) / 2**20:,.0f} MiB"
+        raise UserError(f"{target} cannot be written ({why}; {room} free there); make room, or {advice}") from problem
 
 
 def of_temporary_folder(problem: OSError, target: Path) -> str | None:
-    """What to do where it is the folder for temporary files that has no room, and not what was to be written.
-
-    :param target: what was to be written
-    """
+    """Return advice if the folder for temporary files is full, rather than the disk of the target."""
     advice = "make room there, or set TMPDIR to another folder"
     if str(problem.strerror).startswith("No usable temporary directory"):
         return f"no temporary file can be written ({problem.strerror}); {advice}"
     if problem.errno not in FULL or tempfile.tempdir is None:
         return None
     folder = Path(tempfile.tempdir)
-    if shutil.disk_usage(folder).free > ENOUGH or shutil.disk_usage(_existing(target)).free <= ENOUGH:
+    if shutil.disk_usage(folder).free > ENOUGH or _free_bytes(target) <= ENOUGH:
         return None
     return f"the folder for temporary files, {folder}, is full; {advice}"
 
 
 @contextmanager
 def replacing(target: str | os.PathLike, advice: str = ANOTHER_FOLDER) -> Iterator[Path]:
-    """A path beside the target for what takes its place when the block ends well, and vanishes when it does not.
+    """Yield a path beside the target; it replaces the target if the block succeeds, and is removed if not.
 
-    A link stays, and what it leads to is replaced. A pipe or a terminal stays too: the whole is written into it.
+    The target of a link is replaced. A pipe or a terminal is kept, and receives the whole content.
 
-    :param advice: how the user says where else to write
-    :raises UserError: when the disk is full or read-only, an older target is untouched; where the target can be no file
+    :param advice: how to choose another place
+    :raises UserError: if the disk is full or read-only (an old target is kept), or the target is not a file
     """
     target = Path(target)
     with refusing_unwritable(target, advice):
@@ -96,9 +92,9 @@ def replacing(target: str | os.PathLike, advice: str = ANOTHER_FOLDER) -> Iterat
 
 
 def _is_stream(target: Path, advice: str) -> bool:
-    """Whether a pipe or a terminal is there, which is written to; a folder, a disk or a socket is refused."""
+    """Return True for a pipe or a terminal; refuse a folder, a disk or a socket."""
     if target.is_dir():
-        raise UserError(f"{target} is a folder, and what is written here is a file; {advice}")
+        raise UserError(f"{target} is a folder, but a file is written; {advice}")
     if not target.exists() or target.is_file():
         return False
     if not (target.is_fifo() or target.is_char_device()):
@@ -107,9 +103,9 @@ def _is_stream(target: Path, advice: str) -> bool:
 
 
 def check_file(target: Path, advice: str) -> None:
-    """Make the folder of a file and see that the file can be written: before hours of work whose result goes there.
+    """Create the folder of a file and check that the file can be written, before hours of work.
 
-    :raises UserError: where it cannot
+    :raises UserError: if it cannot
     """
     with refusing_unwritable(target, advice):
         if not _is_stream(target, advice):
@@ -117,9 +113,9 @@ def check_file(target: Path, advice: str) -> None:
 
 
 def check_folder(folder: Path, advice: str) -> None:
-    """Make a folder and, for a moment, a file in it.
+    """Create a folder and, for a moment, a file in it.
 
-    :raises UserError: where that cannot be done
+    :raises UserError: if that fails
     """
     with refusing_unwritable(folder, advice):
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,9 +123,6 @@ def check_folder(folder: Path, advice: str) -> None:
             pass
 
 
-def _existing(target: Path) -> Path:
-    return next((folder for folder in (target, *target.absolute().parents) if folder.exists()), Path("/"))
-
-
-def _room(target: Path) -> str:
-    return f"{shutil.disk_usage(_existing(target)).free / 2**20:,.0f} MiB"
+def _free_bytes(target: Path) -> int:
+    existing = next((folder for folder in (target, *target.absolute().parents) if folder.exists()), Path("/"))
+    return shutil.disk_usage(existing).free

@@ -1,7 +1,4 @@
-"""Ctrl-C and SIGTERM: at once where nothing is at stake, at the end of the step where a run's state is.
-
-A second signal never waits.
-"""
+"""Ctrl-C and SIGTERM: handled at once, or during training at the end of the step; a second signal never waits."""
 
 import signal
 from collections.abc import Iterable, Iterator
@@ -26,7 +23,7 @@ def _handle(number: int, _frame) -> None:
 
 @contextmanager
 def handled(numbers: Iterable[signal.Signals] = tuple(_NAMES)) -> Iterator[None]:
-    """Turn the signals into KeyboardInterrupt with the signal's name, for as long as the block lasts."""
+    """Turn the signals into KeyboardInterrupt with the signal's name during the block."""
     before = {}
     with suppress(ValueError):  # not the main thread, which alone receives signals
         before = {number: signal.signal(number, _handle) for number in numbers}
@@ -39,7 +36,7 @@ def handled(numbers: Iterable[signal.Signals] = tuple(_NAMES)) -> Iterator[None]
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Let a first signal wait until ``raise_pending`` is called, or the block ends."""
+    """Defer a first signal until ``raise_pending`` is called, or the block ends."""
     _State.waiting, _State.pending = True, None
     try:
         yield
@@ -49,12 +46,12 @@ def deferred() -> Iterator[None]:
 
 
 def is_pending() -> bool:
-    """Whether a signal waits."""
+    """Return True if a signal was deferred."""
     return _State.pending is not None
 
 
 def raise_pending() -> None:
-    """Raise the signal that waits, if one does."""
+    """Raise the deferred signal, if there is one."""
     name, _State.pending = _State.pending, None
     if name is not None:
         raise KeyboardInterrupt(name)

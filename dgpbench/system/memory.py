@@ -1,4 +1,4 @@
-"""How much memory there is."""
+"""Free memory."""
 
 from pathlib import Path
 
@@ -7,11 +7,11 @@ CGROUP_USED = Path("/sys/fs/cgroup/memory.current")
 
 
 def available() -> int:
-    """Bytes that this process may still take: the machine's, or what is left of its container's."""
+    """Return the free bytes of the machine, or of its container."""
     import psutil
 
     free = int(psutil.virtual_memory().available)
     try:
         return min(free, int(CGROUP_LIMIT.read_text()) - int(CGROUP_USED.read_text()))
-    except (OSError, ValueError):  # no container, or "max"
+    except (OSError, ValueError):  # not in a container, or "max"
         return free

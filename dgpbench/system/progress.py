@@ -1,4 +1,4 @@
-"""Progress of a run: what it will take, a live bar on a terminal, a plain line now and then elsewhere."""
+"""Progress of a run: an estimate of its time, a bar on a terminal, or a plain line every ten seconds elsewhere."""
 
 import sys
 import time
@@ -10,11 +10,11 @@ from typing import Protocol
 from dgpbench.errors import printable
 
 PLAIN_SECONDS = 10.0
-FIRST_SECONDS = 0.3  # of iterations, by which the rest is estimated
+FIRST_SECONDS = 0.3  # of iterations, from which the rest is estimated
 
 
 class Row(Protocol):
-    """What progress reads of a row of the trace."""
+    """A row of the trace, as far as progress reads it."""
 
     @property
     def iteration(self) -> int: ...
@@ -31,16 +31,35 @@ class Row(Protocol):
 
 @contextmanager
 def progress(title: str, *, objective: str, shown: bool) -> Iterator:
-    """Yields ``report(row, max_iterations)``, to be called whenever there is something to say.
+    """Yield ``report(row, max_iterations)``, which is called for every row of the trace.
 
-    :param objective: the name of what is maximised, such as ELBO
+    :param objective: the name of the objective, such as ELBO
     """
     title = printable(title)
     if not shown:
         yield lambda row, total: None
     elif sys.stderr.isatty():
-        with _bar(title, objective) as report:
-            yield report
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[text]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(title, total=None, text="starting")
+            yield lambda row, total: bar.update(task, completed=row.iteration, total=total, text=_text(row, objective))
     else:
         yield _plain_lines(title, objective)
 
@@ -69,36 +88,11 @@ def _plain_lines(title: str, objective: str):
     return report
 
 
-@contextmanager
-def _bar(title: str, objective: str):
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[text]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as live:
-        task = live.add_task(title, total=None, text="starting")
-        yield lambda row, total: live.update(task, completed=row.iteration, total=total, text=_text(row, objective))
-
-
 @dataclass
 class Forecast:
-    """A ``report`` that says once, by a run's first iterations, how long the rest of its training will take.
+    """A ``report`` that estimates the rest of the training time once, from the first iterations.
 
-    The first block counts for nothing, since memory pools grow in it, nor does what is not training: tracing, scores.
+    The first block is not counted, since memory pools grow in it; nor are tracing and scores.
 
     :param at_most: whether training may end before its last iteration
     :param max_seconds: of training, after which it ends
@@ -112,27 +106,25 @@ class Forecast:
 
     def __call__(self, row: Row, total: int) -> None:
         """A block has ended at ``row.iteration`` of ``total``."""
-        if self.since is None or row.iteration <= self.since[0]:  # a fit that diverged begins again
+        if self.since is None or row.iteration <= self.since[0]:  # a fit that diverged was restarted
             self.since = row.iteration, row.seconds
         elif not self.said and row.seconds - self.since[1] >= FIRST_SECONDS:
             self.said = True
-            self._say((row.seconds - self.since[1]) / (row.iteration - self.since[0]), row, total)
-
-    def _say(self, pace: float, row: Row, total: int) -> None:
-        left = pace * (total - row.iteration)
-        if self.max_seconds is not None:
-            left = min(left, max(0.0, self.max_seconds - row.seconds))
-        bound = "at most" if self.at_most else "about"
-        self.say(f"{bound} {in_words(left)} of training to go, at {1000 * pace:.3g} ms an iteration")
+            pace = (row.seconds - self.since[1]) / (row.iteration - self.since[0])
+            left = pace * (total - row.iteration)
+            if self.max_seconds is not None:
+                left = min(left, max(0.0, self.max_seconds - row.seconds))
+            bound = "at most" if self.at_most else "about"
+            self.say(f"{bound} {in_words(left)} of training to go, at {1000 * pace:.3g} ms an iteration")
 
 
 def counted(number: int, what: str) -> str:
-    """'1 run', '2 runs'."""
+    """Return '1 run', '2 runs'."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def in_words(seconds: float) -> str:
-    """'3 h 20 min'; seconds only below two minutes."""
+    """Return '3 h 20 min'; seconds only below two minutes."""
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1g} s"
     minutes = round(seconds / 60)

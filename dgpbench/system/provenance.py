@@ -1,4 +1,4 @@
-"""Where a number came from: the code, the packages and the machine, without names of hosts, users or folders."""
+"""Provenance of results: code, packages and machine, without names of hosts, users or folders."""
 
 import os
 import platform
@@ -14,11 +14,11 @@ PACKAGES = ("tensorflow", "tensorflow-probability", "gpflow", "numpy", "scipy", 
 SOURCE = Path(__file__).resolve().parents[2]
 
 
-@cache  # the state when the code was imported, not when a later run of a sweep asks
+@cache  # the state at the first run, not at a later run of a sweep
 def git_state(source: Path = SOURCE) -> dict[str, Any] | None:
-    """The commit of the code, and whether code or configuration differ from it; None outside a checkout.
+    """Return the commit of the code, and whether code or configuration differ from it; None outside a checkout.
 
-    A wheel inside some other repository's environment is outside: only the top of a checkout counts.
+    A wheel in the environment of another repository is outside: the source must be the top of a checkout.
     """
     top = _git(source, "rev-parse", "--show-toplevel")
     commit = _git(source, "rev-parse", "HEAD")
@@ -33,16 +33,16 @@ def _git(folder: Path, *arguments: str) -> str | None:
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", str(folder), *arguments]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=20, check=True)
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip()
+    return ended.stdout.strip()
 
 
 def versions(more: Sequence[str] = ()) -> dict[str, str | None]:
-    """The versions of this package, Python and what the numbers depend on; None for what is not installed.
+    """Return the versions of this package, Python and the packages that determine results; None if not installed.
 
-    :param more: packages that a method from outside imports
+    :param more: packages that a plug-in imports
     """
     from dgpbench import __version__
 
@@ -58,7 +58,7 @@ def _version(package: str) -> str | None:
 
 
 def host(threads: int | None = None) -> dict[str, Any]:
-    """The machine: processor, cores that this process may use, memory in bytes, threads of this run, platform."""
+    """Describe the machine: processor, cores of this process, memory in bytes, threads of this run, platform."""
     import psutil
 
     return {
@@ -71,19 +71,19 @@ def host(threads: int | None = None) -> dict[str, Any]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processors() -> int:
-    """How many threads the machine runs at a time, whichever of them this process may use."""
+    """Return the number of threads that the machine runs at a time, available to this process or not."""
     return os.cpu_count() or 1
 
 
 def cpu_model(listing: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor as Linux lists it, or what Python knows elsewhere: 'AMD EPYC (family 25, model 17)'.
+    """Return the processor as Linux lists it, or as Python knows it elsewhere: 'AMD EPYC (family 25, model 17)'.
 
-    A cloud's processors of several generations have one name, and their vector units round differently.
+    In a cloud, processors of several generations have the same name, and their vector units round differently.
     """
     if sys.platform == "linux" and listing.exists():
         lines = listing.read_text(errors="replace").splitlines()

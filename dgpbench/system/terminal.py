@@ -1,4 +1,4 @@
-"""Standard output and error that no text from a file can steer: colours, titles and cursor moves become escapes."""
+"""Safe output to a terminal: text from files cannot change colours, titles or the cursor."""
 
 import sys
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 from dgpbench.errors import printable
 
-# Blanks of other widths and the joiners of scripts belong to honest names, and steer nothing.
+# Spaces of other widths and the joiners of scripts occur in real names, and are harmless.
 KEPT = "\n\t\u00a0\u2009\u202f\u3000\u200c\u200d"
 
 
@@ -15,7 +15,7 @@ class _Escaping:
     """A text stream that escapes what is not printable."""
 
     def __init__(self, stream: Any):
-        self.rich_proxied_file = stream  # rich draws its bars on what it finds under this name
+        self.rich_proxied_file = stream  # rich draws its bars on the stream with this name
 
     def write(self, text: str) -> int:
         return self.rich_proxied_file.write(printable(text, KEPT))
@@ -26,7 +26,7 @@ class _Escaping:
 
 @contextmanager
 def escaping() -> Iterator[None]:
-    """Escape whatever is printed within the block."""
+    """Escape everything that is printed within the block."""
     streams = [stream if stream is None else _Escaping(stream) for stream in (sys.stdout, sys.stderr)]
     with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
         yield

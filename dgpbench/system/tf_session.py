@@ -105,6 +105,16 @@ def releasing_graphs(*, collect: bool = True) -> Iterator[None]:
             gc.collect()  # graphs are cycles, and the collector alone comes by too seldom for their size
 
 
+def without_triton() -> None:
+    """Make ``import triton`` fail from here on, unless it is imported already: PyTorch then does without it.
+
+    TensorFlow 2.20 and later export their LLVM's symbols to all libraries; Triton's LLVM, which PyTorch loads with its
+    first optimiser, then ends the process with a segmentation fault (tensorflow/tensorflow#124205). Triton compiles
+    kernels for GPUs, which are not used here.
+    """
+    sys.modules.setdefault("triton", None)  # type: ignore[arg-type]  # the import system's mark of a missing module
+
+
 def _gradients() -> dict:
     """TensorFlow's gradients by name; empty where TensorFlow was not needed, as for a run that is done already."""
     if "tensorflow" not in sys.modules:

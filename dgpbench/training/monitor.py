@@ -66,8 +66,12 @@ class Monitor:
     retries: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
 
+    def start_attempt(self, key: str) -> None:
+        """Begin a fit; it is resumed only from checkpoints with this key."""
+        self.checkpoints.key = key
+
     def restart(self, note: dict[str, Any]) -> None:
-        """Discard an attempt that diverged, except for a note; its time counts only towards the whole run's limit."""
+        """Discard an attempt that diverged, except for a note; its time counts only towards the run's limit."""
         self.retries.append({"retry": len(self.retries) + 1, **note})
         self.trace.clear()
         self.tracing_seconds = self.training_seconds = self.testing_seconds = self.earlier_seconds = 0.0
@@ -92,6 +96,13 @@ class Monitor:
         result = action()
         self.training_seconds += time.perf_counter() - start
         self.check()
+        return result
+
+    def predicting(self, action: Callable):
+        """Run ``action`` and count its time as prediction."""
+        start = time.perf_counter()
+        result = action()
+        self.prediction_seconds = time.perf_counter() - start
         return result
 
     def record(

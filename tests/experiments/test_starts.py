@@ -116,16 +116,16 @@ def test_a_plan_has_the_same_identities_wherever_its_results_are(tmp_path):
 def failing(monkeypatch):
     """Runs without training, of which mf on split 0 diverges for as long as the list holds it."""
     door.without_training(monkeypatch)
-    from dgpbench.runs import run as running
+    from dgpbench.runs import execute
 
-    made_up, bad = running.carry_out, [("mf", 0)]
+    made_up, bad = execute.fit_and_score, [("mf", 0)]
 
-    def carry_out(run, problem, log):
+    def fit_and_score(run, problem, log):
         if key(run) in bad:
             raise Diverged("a made-up divergence")
         return made_up(run, problem, log)
 
-    monkeypatch.setattr("dgpbench.runs.run.carry_out", carry_out)
+    monkeypatch.setattr("dgpbench.runs.execute.fit_and_score", fit_and_score)
     return bad
 
 

@@ -166,7 +166,7 @@ def test_more_threads_than_the_machine_runs_are_refused(words, capsys):
 )
 def test_a_key_that_is_added_or_removed_is_refused(override, capsys):
     assert main(["validate", override]) == 2
-    assert ("adds or removes" in (text := one_sentence(capsys.readouterr().err))) or "there is no setting" in text
+    assert ("adds or removes" in (text := one_sentence(capsys.readouterr().err))) or "unknown setting" in text
 
 
 def test_a_configuration_cannot_name_a_folder_of_others_that_do(tmp_path, monkeypatch, capsys):

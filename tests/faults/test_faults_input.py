@@ -131,9 +131,9 @@ def test_more_samples_than_any_use_has_are_refused(method, tiny, tmp_path, capsy
 
 def test_what_fits_is_not_refused(tiny, monkeypatch):
     """The bound is a lower one: a run that passes with little memory free is let through."""
-    from dgpbench.runs import memory
+    from dgpbench.runs import problem
 
-    monkeypatch.setattr(memory, "available", lambda: 2**20)
+    monkeypatch.setattr(problem, "available", lambda: 2**20)
     assert tiny() == 0
 
 

@@ -15,13 +15,13 @@ RUNS, WARM = 30, 5  # the first few runs fill caches and allocators
 BOUND = 64 * 2**20
 WEIGHING = """
 import psutil
-from dgpbench.runs import run
-execute = run.execute
+from dgpbench.runs import execute as flow
+execute = flow.execute
 def weighed(*given):
     outcome = execute(*given)
     print("weighs", psutil.Process().memory_info().rss)
     return outcome
-run.execute = weighed
+flow.execute = weighed
 from dgpbench.cli import main
 code = main(arguments)
 """

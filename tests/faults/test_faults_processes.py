@@ -15,7 +15,7 @@ import pytest
 from fault_tools import COMMAND, EVERY_STEP, TINY, the_record, until
 
 from dgpbench.experiments import engine
-from dgpbench.runs import store, timeout_process
+from dgpbench.runs import limits, store
 from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.system import interrupts
 
@@ -223,7 +223,7 @@ def test_a_run_that_hangs_with_pythons_lock_in_c_is_ended_from_outside_with_a_re
     arguments = ["run", *TINY, "timeout_minutes=0.03"]
     job = zygote.start(arguments, tmp_path, code=KEEPS_THE_LOCK + HANGING)
     until(lambda: psutil.Process(job.pid).status() == psutil.STATUS_ZOMBIE)
-    assert job.wait() == -timeout_process.ENDING
+    assert job.wait() == -limits.ENDING
     record = the_record(tmp_path)
     assert record["status"] == "timeout"
     assert record["seconds"]["total"] > 1.8
@@ -243,10 +243,10 @@ def hanging_worker(run):
     """In place of the engine's, in a worker: the first run hangs with Python's lock, the others do not."""
     import ctypes
 
-    from dgpbench.runs import run as running
+    from dgpbench.runs import execute
 
     if run.split == 0:
-        running.carry_out = lambda *_: ctypes.PyDLL(None).sleep(1000)
+        execute.fit_and_score = lambda *_: ctypes.PyDLL(None).sleep(1000)
     return engine.one_run(run)
 
 
@@ -280,9 +280,9 @@ def test_the_last_resort_leaves_the_record_that_the_run_has_written_after_all(tm
 
     directory, started = directory_of(tmp_path), "2026-01-01T00:00:01+00:00"
     store.write_run(directory, record_of(status="failed", reason="an earlier attempt"))
-    timeout_process._write(directory, record_of(status="timeout", reason="this one", started=started))
+    limits._write(directory, record_of(status="timeout", reason="this one", started=started))
     assert store.read_record(directory)["reason"] == "this one"
-    timeout_process._write(directory, record_of(status="timeout", reason="this one again", started=started))
+    limits._write(directory, record_of(status="timeout", reason="this one again", started=started))
     assert store.read_record(directory)["reason"] == "this one"
 
 

@@ -20,7 +20,7 @@ def serve() -> None:
 
     import dgpbench.methods.structured
     import dgpbench.predictive.scores
-    import dgpbench.runs.run  # noqa: F401
+    import dgpbench.runs.execute  # noqa: F401
 
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:

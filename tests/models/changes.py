@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dgpbench import DeepGPRegressor
+from dgpbench import DeepGPRegressor, saved_model
 from dgpbench.config.canonical import config_hash
 from dgpbench.errors import UserError
 from dgpbench.methods.plugins import load_file
-from dgpbench.models import directory
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -164,7 +163,7 @@ def written(facts: dict[str, Any], arrays: bytes, target: Path, *, digest: str |
 def outcome(target: Path, original: dict[str, Any], known: dict[str, np.ndarray]) -> str:
     """'refused', 'same' or 'other' predictions, or what else was met."""
     try:
-        model = directory.load(target)
+        model = saved_model.load(target)
         key = json.dumps(
             [
                 model.description.to_json(),
@@ -193,7 +192,7 @@ def main(folder: Path, number: int) -> None:
     draw, ended = random.Random(0), []
     originals = {}
     for name in MODELS:
-        model = directory.load(folder / name)
+        model = saved_model.load(folder / name)
         mixture = model.predict(model.inputs(ROWS))
         originals[name] = {"predictions": np.concatenate([mixture.mean, mixture.variance])}
     known: dict[str, np.ndarray] = {}

@@ -86,7 +86,7 @@ def test_targets_of_another_shape_are_refused_in_the_users_terms(fitted):
 
 
 def test_a_target_of_dates_is_refused():
-    with pytest.raises(ValueError, match="y holds dates or times"):
+    with pytest.raises(ValueError, match="y contains dates or times"):
         DeepGPRegressor("gpr", budget="smoke").fit(X, pd.date_range("2020", periods=30))
 
 
@@ -118,7 +118,7 @@ def test_frames_go_in_by_the_names_of_their_columns_and_come_out_where_asked_for
     assert found.index.equals(X.index)
     assert as_frames.predict(X).name == "price"
     np.testing.assert_array_equal(as_frames.predict(X).to_numpy(), fitted.predict(X))
-    with pytest.raises(ValueError, match="set_output takes transform='default' or 'pandas'"):
+    with pytest.raises(ValueError, match="set_output requires transform='default' or 'pandas'"):
         as_frames.set_output(transform="polars")
 
 
@@ -131,7 +131,7 @@ def test_a_frame_that_lacks_a_column_or_holds_a_text_is_refused(fitted):
 
 @pytest.mark.parametrize("given", [0.5, "0.5", ["a"], [2], [[0.1, 0.5]], None])
 def test_quantiles_are_a_list_of_probabilities(given, fitted):
-    with pytest.raises(ValueError, match=r"q takes a list of probabilities between 0 and 1, such as .*, not"):
+    with pytest.raises(ValueError, match=r"q must be a list of probabilities between 0 and 1, such as .*, not"):
         fitted.predict_quantiles(X, given)
 
 
@@ -194,9 +194,9 @@ def test_a_small_table_gets_fewer_inducing_points_unless_their_number_is_a_wish(
         ({"settings": {"training.learning_rate": -1}}, "training.learning_rate takes a number above 0"),
         ({"settings": {"dataset.path": "x.csv"}}, "settings has 'dataset.path', which .* no meaning for a fit"),
         ({"settings": {"seed": 3}}, "settings has 'seed', which is a parameter of its own"),
-        ({"settings": ["a=b"]}, r"settings takes values by key, such as .*, not \['a=b'\]"),
-        ({"settings": "a=b"}, "settings takes values by key"),
-        ({"settings": {1: 2}}, "settings takes values by key"),
+        ({"settings": ["a=b"]}, r"settings must be values by key, such as .*, not \['a=b'\]"),
+        ({"settings": "a=b"}, "settings must be values by key"),
+        ({"settings": {1: 2}}, "settings must be values by key"),
         ({"method": "gpr", "num_layers": 3}, "gpr has one layer"),
     ],
 )
@@ -265,7 +265,7 @@ def test_scikit_learns_check_of_the_score_after_longer_training(method):
 
 def test_skpros_interface_refuses_a_target_transform_before_it_trains():
     pytest.importorskip("skpro", reason="skpro is not installed: pip install '.[skpro]'")
-    from dgpbench.models.skpro import DeepGPProbaRegressor
+    from dgpbench.skpro_estimator import DeepGPProbaRegressor
 
     table = pd.DataFrame({"x": np.linspace(0.0, 1.0, 30)})
     regressor = DeepGPProbaRegressor("gpr", budget="smoke", settings={"dataset.target_transform": "log"})
@@ -280,7 +280,7 @@ def test_skpros_own_checks():
     pytest.importorskip("skpro", reason="skpro is not installed: pip install '.[skpro]'")
     from skpro.utils import check_estimator
 
-    from dgpbench.models.skpro import DeepGPProbaRegressor
+    from dgpbench.skpro_estimator import DeepGPProbaRegressor
 
     outcomes = check_estimator(DeepGPProbaRegressor, raise_exceptions=False, verbose=False)
     assert len(outcomes) > 20

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from one_record import forge
 
-from dgpbench import load
-from dgpbench.models import model as models
+from dgpbench import load, saved_model
 
 FEW = ("method=gpr", "budget=smoke", "training.max_iterations=4", "progress=false")
 
@@ -62,11 +61,11 @@ def test_fit_scores_a_held_out_part_and_then_trains_on_all_rows(said, folder):
 
 
 def test_held_out_rows_do_not_enter_the_scales_of_the_fit_that_is_scored(folder, tmp_path, monkeypatch):
-    from dgpbench.models import training
+    from dgpbench.runs import problem
 
-    sizes, usual = [], training.Standardiser.fit
+    sizes, usual = [], problem.Standardiser.fit
     monkeypatch.setattr(
-        training.Standardiser, "fit", lambda X, *more, **named: (sizes.append(len(X)), usual(X, *more, **named))[1]
+        problem.Standardiser, "fit", lambda X, *more, **named: (sizes.append(len(X)), usual(X, *more, **named))[1]
     )
     assert fit(folder, "--output", str(tmp_path / "model")) == 0
     assert sizes == [45, 50]
@@ -203,9 +202,9 @@ def test_parts_of_a_file_give_what_the_whole_gives(said, folder, tmp_path, monke
     assert predict(folder, tmp_path / "whole.csv") == 0
     monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 6)
     seen = []
-    inputs = models.Model.inputs
+    inputs = saved_model.Model.inputs
     monkeypatch.setattr(
-        models.Model, "inputs", lambda self, frame, *more: seen.append(len(frame)) or inputs(self, frame, *more)
+        saved_model.Model, "inputs", lambda self, frame, *more: seen.append(len(frame)) or inputs(self, frame, *more)
     )
     assert predict(folder, tmp_path / "parts.csv") == 0
     assert seen == [6, 6, 6, 5]
@@ -330,7 +329,7 @@ def test_a_place_that_cannot_be_is_refused_before_anything_is_fitted(folder, tmp
     def fitted(*_, **__):
         raise AssertionError("hours of training before a sentence that was known")
 
-    monkeypatch.setattr("dgpbench.models.training.fit", fitted)
+    monkeypatch.setattr("dgpbench.commands.fit.fit_model", fitted)
     (tmp_path / "afile").write_text("")
     assert fit(folder, "--output", str(tmp_path / "afile" / "m")) == 2
     assert "afile/m cannot be written (Not a directory" in capsys.readouterr().err

@@ -219,7 +219,7 @@ def test_quantiles_are_scored_where_they_can_be_and_the_rest_is_said_to_be_missi
     assert {"tll", "nlpp", "rmse", "sharpness"} & set(record["scores"]) == set()
     assert {"crps", "pinball", "interval_score_90", "coverage_50", "coverage_95"} <= set(record["scores"])
     assert 0.85 < record["scores"]["coverage_95"] <= 1.0
-    assert "not available from such predictions: tll, nlpp, rmse, sharpness" in capsys.readouterr().out
+    assert "not available for this type of prediction: tll, nlpp, rmse, sharpness" in capsys.readouterr().out
 
 
 def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):

@@ -66,7 +66,7 @@ def test_a_pipe_stays_and_the_table_goes_into_it(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (".", "dgpbench: . is a folder, and what is written here is a file; choose another place with --output"),
+        (".", "dgpbench: . is a folder, but a file is written; choose another place with --output"),
         ("", "argument --output: an empty text names no place"),
         ("afile/x.md", "dgpbench: afile/x.md cannot be written (File exists: "),
         ("socket", "socket is neither a file nor a pipe, and cannot be written; choose another place with --output"),

@@ -252,7 +252,7 @@ def test_results_are_a_frame_of_single_values(tmp_path):
 def test_the_clock_of_the_wall_does_not_enter_the_seconds(tmp_path, monkeypatch):
     from datetime import UTC, datetime, timedelta
 
-    from dgpbench.runs import guard
+    from dgpbench.runs import execute
 
     class Later(datetime):
         """A wall clock that is an hour ahead when the run starts."""
@@ -262,7 +262,7 @@ def test_the_clock_of_the_wall_does_not_enter_the_seconds(tmp_path, monkeypatch)
             return datetime.now(UTC) + timedelta(hours=1)
 
     door.without_training(monkeypatch)
-    monkeypatch.setattr(guard, "datetime", Later)
+    monkeypatch.setattr(execute, "datetime", Later)
     assert door.command("run", "method=sgp", "dataset=boston", "budget=smoke", f"results_dir={tmp_path}") == 0
     (path,) = tmp_path.rglob("record.json")
     assert 6 <= json.loads(path.read_text())["seconds"]["total"] < 600

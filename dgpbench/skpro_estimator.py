@@ -7,14 +7,14 @@ import pandas as pd
 from skpro.distributions.normal_mixture import NormalMixture
 from skpro.regression.base import BaseProbaRegressor
 
-from dgpbench.models.estimator import DeepGPRegressor, settings_by_key
+from dgpbench.estimator import DeepGPRegressor, settings_by_key
 from dgpbench.predictive.mixture import GaussianMixture
 
 
 class DeepGPProbaRegressor(BaseProbaRegressor):
     """``DeepGPRegressor`` for skpro; the parameters are the same.
 
-    >>> from dgpbench.models.skpro import DeepGPProbaRegressor
+    >>> from dgpbench.skpro_estimator import DeepGPProbaRegressor
     >>> regressor = DeepGPProbaRegressor("gpr", budget="laptop")
     """
 

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from dgpbench import saved_model
 from dgpbench.config import groups
 from dgpbench.config.canonical import plain
 from dgpbench.data.cells import TableSettings, frame_of
@@ -20,52 +21,41 @@ from dgpbench.data.table import Table
 from dgpbench.data.user_table import of_frame, settings_of
 from dgpbench.errors import Diverged, UserError
 from dgpbench.methods import plugins
-from dgpbench.models import directory, training
-from dgpbench.models.model import Model
-from dgpbench.models.summaries import quantile_name
 from dgpbench.predictive.distribution import PredictiveDistribution
 from dgpbench.predictive.warped import Densities
-from dgpbench.runs.resolve import Run, resolve_overrides
-from dgpbench.runs.validation import parse_known
+from dgpbench.runs.resolve import Run, parse_known, resolve_overrides
+from dgpbench.saved_model import Model, fit_model, quantile_name
 
 groups.find_by(plugins.find, plugins.offers)
 OUTPUTS = ("default", "pandas")
-# Keys of the command line that are parameters of their own here, or are about what a fit to given rows has not.
+# Keys of the command line that are parameters of the estimator, or do not apply to a fit to given rows.
 SECTIONS = ("method", "training", "prediction", "dataset", "task")
 PARAMETERS = ("method", "protocol", "budget", "seed", "num_threads", "progress", "method.num_layers")
 NOT_HERE = ("dataset", "task", "split", "results_dir", "plot", "timeout_minutes")
-COLUMNS = (  # of dataset.KEY: of columns
-    "missing",
-    "categorical",
-    "dates",
-    "date_format",
-    "decimal",
-    "thousands",
-    "na_values",
-    "drop",
-    "target_transform",
-)
+# Settings dataset.KEY about columns, which do apply.
+OF_CELLS = ("missing", "categorical", "dates", "date_format", "decimal", "thousands", "na_values")
+COLUMNS = (*OF_CELLS, "drop", "target_transform")
 
 
 class DeepGPRegressor(RegressorMixin, BaseEstimator):
     """Regression by a deep Gaussian process, or any other GP method of dgpbench.
 
     Rows are standardised, the method is fitted to all of them, and predictions are Gaussian mixtures in the original
-    units of y. A row's prediction depends on no other row that is asked for.
+    units of y. The prediction of a row does not depend on the other rows.
 
     :param method: ``star``, ``mf``, ``sghmc``, ``gpr``, ...: ``dgpbench list methods``
-    :param num_layers: L; None takes the protocol's, 3 for the deep methods unless ``protocol`` is changed
-    :param budget: ``paper``, ``laptop`` (a tenth of the iterations: minutes) or ``smoke`` (seconds, to try things)
-    :param protocol: whose settings: ``dgpbench list protocols``
+    :param num_layers: L; None uses the protocol's, 3 for the deep methods unless ``protocol`` is changed
+    :param budget: ``paper``, ``laptop`` (a tenth of the iterations: minutes) or ``smoke`` (seconds, for a first test)
+    :param protocol: the paper whose settings are used: ``dgpbench list protocols``
     :param settings: other settings by key, such as ``{"training.learning_rate": 0.01}``: ``dgpbench run --help``;
-        ``dataset.missing``, ``dataset.categorical``, ``dataset.dates`` and ``dataset.date_format`` say what becomes of
-        the gaps, texts and dates of a frame, which are refused otherwise; ``dataset.target_transform`` (``log``,
+        ``dataset.missing``, ``dataset.categorical``, ``dataset.dates`` and ``dataset.date_format`` determine how gaps,
+        texts and dates of a frame are encoded, which are refused otherwise; ``dataset.target_transform`` (``log``,
         ``sinh_arcsinh``) is for skewed or heavy-tailed targets
     :param random_state: an int, a ``RandomState`` or None; equal ints give equal models
-    :param num_threads: threads of TensorFlow; the first fit of a process decides
+    :param num_threads: threads of TensorFlow; fixed by the first fit of a process
     :param verbose: show progress on standard error
 
-    Attributes: ``model_`` (all that is saved), ``n_features_in_``, ``feature_names_in_`` where X had names,
+    Attributes: ``model_`` (everything that is saved), ``n_features_in_``, ``feature_names_in_`` if X had names,
     ``n_iter_``.
     """
 
@@ -94,17 +84,17 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         """Fit to rows X [N, D], a frame or an array, and targets y [N], in original units.
 
         :raises ValueError: for settings or data that cannot be used
-        :raises FloatingPointError: where training diverges
+        :raises FloatingPointError: if training diverges
         """
         with _plain_errors():
             run = self._run()
             table = self._table(X, y, settings_of(run.dataset))
-            self.model_ = training.fit(run, table, named=hasattr(self, "feature_names_in_"))
+            self.model_ = fit_model(run, table, named=hasattr(self, "feature_names_in_"))
         self.n_iter_ = self.model_.about["iterations"]
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The predictive mean [N], and with ``return_std`` the standard deviation [N] of y, noise included."""
+        """Return the predictive mean [N], and with ``return_std`` the standard deviation [N] of y, noise included."""
         means, deviations = [], []
         for mixture in self._mixtures(X):
             means.append(mixture.mean[:, 0])
@@ -113,44 +103,42 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         return (mean, deviation) if return_std else mean
 
     def predict_quantiles(self, X: Any, q: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
-        """The quantiles of y at probabilities q between 0 and 1, [N, len(q)]; columns q0.05, ... of a frame."""
+        """Return the quantiles of y at probabilities q between 0 and 1, [N, len(q)]; columns q0.05, ... of a frame."""
         probabilities = _probabilities(q)
         parts = [mixture.quantile(probabilities)[..., 0].T for mixture in self._mixtures(X)]
         return self._output(np.concatenate(parts), X, [quantile_name(p) for p in probabilities])
 
     def predict_dist(self, X: Any) -> PredictiveDistribution:
-        """The predictive mixture of each row: log_prob, cdf, quantile, sample. Holds S numbers a row in memory."""
+        """Return the predictive mixture of each row: log_prob, cdf, quantile, sample. It holds S numbers per row."""
         parts: list[Any] = list(self._mixtures(X))  # all of one kind
         return PredictiveDistribution(parts[0].concatenate(parts))
 
     def save(self, path: str | Path) -> Path:
-        """Save the fitted model to a new directory, which ``dgpbench.load`` and ``dgpbench predict`` read.
+        """Save the fitted model to a new directory, for ``dgpbench.load`` and ``dgpbench predict``.
 
-        :raises ValueError: where something is there already
+        :raises ValueError: if the directory is not empty
         """
         check_is_fitted(self)
         with _plain_errors():
-            return directory.save(self.model_, path)
+            return saved_model.save(self.model_, path)
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """``"pandas"``: predictions as a series or frame with the rows' index; ``"default"``: as arrays."""
+        """Return predictions as a series or frame with the rows' index (``"pandas"``), or as arrays (``"default"``)."""
         if transform is not None and transform not in OUTPUTS:
-            raise ValueError(f"set_output takes transform={' or '.join(map(repr, OUTPUTS))}, not {transform!r}")
+            raise ValueError(f"set_output requires transform={' or '.join(map(repr, OUTPUTS))}, not {transform!r}")
         if transform is not None:
             self._sklearn_output_config = {"transform": transform}  # which clone copies
         return self
 
     def _run(self) -> Run:
-        """The estimator's parameters as a resolved run, every setting checked."""
+        """Return the parameters as a resolved run, every setting checked."""
         random_state = self.random_state
         if not isinstance(random_state, int | np.integer):
             random_state = check_random_state(random_state).randint(2**31 - 1)
         chosen = {"method": self.method, "protocol": self.protocol, "budget": self.budget, "dataset": "csv"}
         more = settings_by_key(self.settings)
         if wrong := [key for key in more if _is_foreign(key)]:
-            raise UserError(
-                f"settings has {wrong[0]!r}, which is a parameter of its own or has no meaning for a fit to given rows"
-            )
+            raise UserError(f"settings has {wrong[0]!r}, which is a parameter of the estimator or does not apply here")
         chosen |= {key: more.pop(key) for key in list(more) if key in groups.GROUPS}
         values = {"seed": int(random_state), "num_threads": self.num_threads, "progress": bool(self.verbose)}
         if self.num_layers is not None:
@@ -160,15 +148,21 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         return resolve_overrides(overrides, plain(more | values, str))
 
     def _table(self, X: Any, y: Any, settings: TableSettings) -> Table:
-        """X and y as a table."""
-        frame, y = _as_frame(X), y if (targets := _as_frame(y)) is None else _only_column(targets)
+        """Return X and y as a table."""
+        import pandas as pd
+
+        frame, targets = _as_frame(X), _as_frame(y)
+        if targets is not None:
+            if len(targets.columns) != 1:
+                raise UserError(f"y has {len(targets.columns)} columns: a regression predicts one")
+            y = targets.iloc[:, 0]
         target = str("y" if getattr(y, "name", None) is None else y.name)
         if np.asarray(y).dtype.kind in "mM":
-            raise UserError("y holds dates or times; give numbers, such as days since the first")
+            raise UserError("y contains dates or times; convert it to numbers, such as days since the first")
         if frame is None:
             gaps = True if settings.missing == "refuse" else "allow-nan"
             X = validate_data(self, X, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=2)
-            frame = _of_array(X, [f"x{index}" for index in range(X.shape[1])])
+            frame = pd.DataFrame(X, columns=[f"x{index}" for index in range(X.shape[1])])
         else:
             frame = frame.drop(columns=[name for name in map(str, settings.drop) if name in frame.columns])
             validate_data(self, frame, skip_check_array=True)
@@ -177,21 +171,23 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         return of_frame(frame, y, target, settings)
 
     def _mixtures(self, X: Any) -> Iterator[Densities]:
-        """Predictions of successive rows, in original units."""
+        """Yield predictions of successive rows, in original units."""
+        import pandas as pd
+
         check_is_fitted(self)
         with _plain_errors():
             encoder, frame = self.model_.description.encoder, _as_frame(X)
             if frame is not None and hasattr(self, "feature_names_in_"):
-                frame = frame[[name for name in frame.columns if name in encoder.names]]  # others are not asked for
+                frame = frame[[name for name in frame.columns if name in encoder.names]]  # others are ignored
                 validate_data(self, frame, skip_check_array=True, reset=False)
             elif not encoder.takes_arrays:
-                raise UserError("the model takes columns that are no plain numbers by their names: give a frame")
+                raise UserError("the model has non-numeric columns: pass a DataFrame with column names")
             else:
                 gaps = "allow-nan" if encoder.schema.missing == "impute" else True
                 X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=gaps)
-                frame = _of_array(X, encoder.names)
+                frame = pd.DataFrame(X, columns=list(encoder.names))
             if not len(frame):
-                raise UserError("there are no rows to predict")
+                raise UserError("X has no rows")
             unknown = Counter[tuple[str, str]]()
             rows = self.model_.inputs(frame, unknown=unknown)
             for sentence in describe_unknown_categories(unknown, "X"):
@@ -199,7 +195,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
             yield from self.model_.in_chunks(rows)
 
     def _output(self, values: np.ndarray, X: Any, columns: list[str] | None = None) -> Any:
-        """As the user wants predictions: an array, or with X's index."""
+        """Return predictions as an array, or with the index of X."""
         if getattr(self, "_sklearn_output_config", {}).get("transform") != "pandas":
             return values
         import pandas as pd
@@ -211,7 +207,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
 
 
 def _as_frame(table: Any) -> Any:
-    """A frame of any library as one of pandas whose names are texts; None of anything else, such as an array."""
+    """Return a frame of any library as a pandas frame with texts as names; None for anything else, such as an array."""
     import pandas as pd
 
     if not isinstance(table, pd.DataFrame):
@@ -224,31 +220,18 @@ def _as_frame(table: Any) -> Any:
     return table.set_axis(names, axis=1)
 
 
-def _only_column(targets: Any) -> Any:
-    """The targets in a frame."""
-    if len(targets.columns) != 1:
-        raise UserError(f"y has {len(targets.columns)} columns: a regression predicts one")
-    return targets.iloc[:, 0]
-
-
-def _of_array(X: np.ndarray, names: Sequence[str]) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame(X, columns=list(names))
-
-
 def load(path: str | Path) -> DeepGPRegressor:
-    """The fitted estimator of a saved model, or of a finished run's directory; its predictions have the same bits.
+    """Load the fitted estimator of a saved model, or of a finished run's directory; it predicts the same bits.
 
-    :raises ValueError: where there is no model, or it is damaged
+    :raises ValueError: if there is no model, or it is damaged
     """
     with _plain_errors():
-        model = directory.load(path)
+        model = saved_model.load(path)
     return of_model(model)
 
 
 def of_model(model: Model) -> DeepGPRegressor:
-    """A model as a fitted estimator, with the parameters that it was fitted with."""
+    """Return a model as a fitted estimator, with the parameters that it was fitted with."""
     choices = model.about["choices"]
     settings = {key: value for key, value in choices["overrides"].items() if not _is_foreign(key)}
     reading = {key: getattr(model.description.reading, key) for key in COLUMNS}
@@ -271,43 +254,41 @@ def of_model(model: Model) -> DeepGPRegressor:
 
 
 def settings_by_key(given: Any) -> dict[str, Any]:
-    """The estimators' ``settings``.
+    """Return ``settings`` of an estimator as a dictionary.
 
-    :raises ValueError: where they are no mapping of keys
+    :raises ValueError: if they are not values by key
     """
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
-        raise ValueError(f"settings takes values by key, such as {{'training.learning_rate': 0.01}}, not {given!r}")
+        raise ValueError(f"settings must be values by key, such as {{'training.learning_rate': 0.01}}, not {given!r}")
     for key, value in given.items():
         if key in SECTIONS and isinstance(value, Mapping):
             inner = next(iter(value), "learning_rate")
-            raise ValueError(f"settings takes values by their whole keys, such as {f'{key}.{inner}'!r}, not {key!r}")
+            raise ValueError(f"settings must be values by full key, such as {f'{key}.{inner}'!r}, not {key!r}")
     return dict(given)
 
 
 def _probabilities(given: Any) -> np.ndarray:
-    """
-    :raises ValueError: where they are no list of numbers between 0 and 1
-    """
+    """Return ``q`` as an array; it must be a list of numbers between 0 and 1."""
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         values = np.array(np.nan)
     if values.ndim != 1 or not np.all((values > 0) & (values < 1)):
-        raise ValueError(f"q takes a list of probabilities between 0 and 1, such as [0.05, 0.5, 0.95], not {given!r}")
+        raise ValueError(f"q must be a list of probabilities between 0 and 1, such as [0.05, 0.5, 0.95], not {given!r}")
     return values
 
 
 def _is_foreign(key: str) -> bool:
-    """Whether a key of the command line is none of the estimator's ``settings``."""
+    """Return True for a key of the command line that is not one of the estimator's ``settings``."""
     section, _, name = key.partition(".")
     return key in PARAMETERS or (section in NOT_HERE and not (section == "dataset" and name in COLUMNS))
 
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Refusals as the ValueError that users of scikit-learn expect."""
+    """Turn a UserError into the ValueError that users of scikit-learn expect."""
     try:
         yield
     except UserError as refusal:

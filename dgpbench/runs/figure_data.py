@@ -1,0 +1,106 @@
+"""Arrays that the figures of a run are drawn from: predictive densities on a grid, and partial dependence."""
+
+import numpy as np
+
+from dgpbench.data.encoding import Column
+from dgpbench.data.standardise import Standardiser
+from dgpbench.methods.interface import Predictor
+from dgpbench.predictive import posterior_file
+from dgpbench.predictive.warped import Densities
+from dgpbench.runs.problem import Problem
+
+NUM_X, NUM_Y, NUM_SAMPLES = 121, 161, 50
+MOST_COLUMNS, MOST_VALUES, MOST_ROWS = 6, 15, 50
+ROWS_RANKED = 2_000
+
+
+def predictive_grid(predictor: Predictor, scaler: Standardiser, X: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """Return densities and draws over the training range of the only feature, in original units; {} for more features.
+
+    :param X: standardised training inputs, [N, D]
+    :return: grid_x [G], grid_y [K], grid_density [G, K] (per unit of y), grid_samples [S, G]
+    """
+    if X.shape[1] != 1:
+        return {}
+    x = np.linspace(X.min(), X.max(), NUM_X)[:, None]
+    mixture = scaler.restore(predictor.predict(x.astype(X.dtype), seed))
+    assert isinstance(mixture, Densities)
+    reach = 3.0 * np.sqrt(mixture.variance)  # holds nearly all of the probability at every x
+    y = np.linspace((mixture.mean - reach).min(), (mixture.mean + reach).max(), NUM_Y)
+    density = np.exp(mixture.log_density(np.broadcast_to(y[:, None, None], (NUM_Y, NUM_X, 1))))[:, :, 0]
+    draws = mixture.sample(np.random.default_rng(seed), NUM_SAMPLES)[:, :, 0]
+    return posterior_file.of_grid(scaler.restore_inputs(x)[:, 0], y, density.T, draws)
+
+
+def rows_of_one_feature(problem: Problem) -> dict[str, np.ndarray]:
+    """Return the only feature and the target of all rows, in original units; {} for more features."""
+    if problem.train.X.shape[1] != 1:
+        return {}
+    y, parts = problem.table.y, ((problem.train, problem.split.train), (problem.test, problem.split.test))
+    train, test = (np.column_stack([problem.scaler.restore_inputs(rows.X), y[numbers]]) for rows, numbers in parts)
+    return posterior_file.of_rows(train, test)
+
+
+def partial_dependence(predictor: Predictor, problem: Problem, X: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """Return the partial dependence of the prediction on the columns of a user's own table.
+
+    For a value v of column j it is the mean over training rows n of E[y | x_nj = v, the rest of x_n] (Friedman 2001,
+    Sec. 8.2), with the root of the mean of Var[y | ...].
+
+    :param X: standardised training inputs in the run's precision, [N, D]
+    :return: arrays of ``posterior_file.of_effects``; {} for other tables and for one feature
+    """
+    if problem.table.verified != "own" or X.shape[1] == 1:
+        return {}
+    positions = _positions(problem)
+    ranked = list(positions)
+    if len(ranked) > MOST_COLUMNS:
+        from sklearn.feature_selection import mutual_info_regression
+
+        train = problem.train
+        information = mutual_info_regression(train.X[:ROWS_RANKED], train.Y[:ROWS_RANKED, 0], random_state=0)
+        ranked.sort(key=lambda number: -max(information[each] for each in positions[number].values()))
+    rows = X[np.linspace(0, len(X) - 1, min(MOST_ROWS, len(X))).round().astype(int)]
+    columns = problem.encoder.columns
+    effects = {}
+    for number in sorted(ranked[:MOST_COLUMNS]):
+        column, at = columns[number], positions[number]
+        values = _values(problem, column, at)
+        inputs = np.concatenate([_at(problem, rows, column, at, value) for value in values])
+        mixture = problem.restore(predictor.predict(inputs, seed))
+        assert isinstance(mixture, Densities)
+        mean, variance = (m.reshape(len(values), len(rows)).mean(axis=1) for m in (mixture.mean, mixture.variance))
+        effects[number] = np.column_stack([values, mean, np.sqrt(variance)])
+    return posterior_file.of_effects(effects)
+
+
+def _positions(problem: Problem) -> dict[int, dict[int, int]]:
+    """Map each column to its outputs, and each output to its position among the inputs that vary."""
+    kept = {int(output): position for position, output in enumerate(problem.scaler.kept)}
+    positions, first = {}, 0
+    for number, column in enumerate(problem.encoder.columns):
+        outputs = {each: kept[first + each] for each in range(len(column.outputs)) if first + each in kept}
+        first += len(column.outputs)
+        if outputs and (column.kind == "category" or 0 in outputs):
+            positions[number] = outputs
+    return positions
+
+
+def _values(problem: Problem, column: Column, positions: dict[int, int]) -> np.ndarray:
+    """Return the numbers of the categories; for numbers all values if they are few, else from 5 to 95 %."""
+    if column.kind == "category":
+        return np.array(sorted(positions), dtype=np.float64)
+    values = problem.scaler.restore_inputs(problem.train.X)[:, positions[0]]
+    if len(different := np.unique(values)) <= MOST_VALUES:
+        return different
+    low, high = np.quantile(values, [0.05, 0.95])
+    return np.linspace(low, high, MOST_VALUES)
+
+
+def _at(problem: Problem, rows: np.ndarray, column: Column, positions: dict[int, int], value: float) -> np.ndarray:
+    """Set the column to a value in all rows: every output is set, the indicator of a gap to 0."""
+    scaler, changed = problem.scaler, rows.copy()
+    for output, at in positions.items():
+        raw = float(output == value) if column.kind == "category" else value if output == 0 else 0.0
+        changed[:, at] = (raw - scaler.mean_X[at]) / scaler.scale_X[at]
+    return changed
