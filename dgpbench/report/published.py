@@ -1,12 +1,10 @@
 """The papers' numbers, as printed, with the standard errors that follow from the printed spreads."""
 
-import csv
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -82,14 +80,9 @@ def read_published() -> tuple[Published, ...]:
 
 def read_table(name: str) -> tuple[Published, ...]:
     """Return the numbers of one file, which has the columns in the order of ``Published``."""
-    with open(folder() / name, newline="", encoding="utf-8") as file:
-        _, *rows = csv.reader(file)
-    counts = ("num_layers", "repetitions")
-    names = [field.name for field in fields(Published)]
-    typed: Iterator[list[Any]] = (
-        [int(text) if name in counts else text for name, text in zip(names, row, strict=True)] for row in rows
-    )
-    return tuple(Published(*values) for values in typed)
+    numbers = pd.read_csv(folder() / name, dtype=str, keep_default_na=False)
+    numbers = numbers.astype({"num_layers": int, "repetitions": int})
+    return tuple(Published(*row) for row in numbers.itertuples(index=False, name=None))
 
 
 def by_split(item: str) -> pd.DataFrame | None:
