@@ -1,4 +1,4 @@
-"""Grids of texts as Markdown, LaTeX, HTML or CSV: tables and comparisons share them."""
+"""Grids of texts as Markdown, LaTeX or HTML, for tables and comparisons."""
 
 import html
 import re
@@ -21,14 +21,14 @@ _TEX = {"\\": r"\textbackslash{}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#
 
 
 def escape(text: str, form: str) -> str:
-    """A plain text in a format's own spelling."""
+    """Escape a plain text for a format."""
     if form == "tex":
         return re.sub(r"[\\_%&#${}]", lambda match: _TEX[match.group()], text)
     return html.escape(text, quote=False) if form == "html" else text
 
 
 def grid_text(grid: pd.DataFrame, form: str, corner: str) -> str:
-    """A grid whose cells are already decorated; its labels are escaped here.
+    """Format a grid of decorated cells; its labels are escaped here.
 
     :param corner: the title of the column of row labels
     """
@@ -40,7 +40,7 @@ def grid_text(grid: pd.DataFrame, form: str, corner: str) -> str:
 
 
 def document(title: str, parts: list[tuple[str, str]], notes: list[str], form: str) -> str:
-    """Title, (heading, grid) parts and notes as one text."""
+    """Join title, (heading, grid) parts and notes into one text."""
     if form == "tex":
         lines = [f"% {title}", *(f"% {heading}\n{grid}" for heading, grid in parts), *(f"% {note}" for note in notes)]
         return "\n".join(lines) + "\n"

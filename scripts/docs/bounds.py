@@ -19,7 +19,7 @@ ITEM = "lindinger2020_figs5"
 PICTURE = PurePosixPath(f"docs/images/{ITEM}.png")
 NOTHING = "No run of both methods on the same split has been made yet."
 COLUMNS = 4  # of panels
-# From laptop's own start, the published one, C is still on its way after 2,000 iterations, and so is the bound.
+# From laptop's own start, the published one, C and the bound have not converged after 2,000 iterations.
 OF_LAPTOP = (
     "method.hidden_scale=0.1",
     "training.batch_size=2560",
@@ -29,7 +29,7 @@ OF_LAPTOP = (
 
 
 def text(frame: pd.DataFrame) -> str:
-    """The mean difference of the bounds on each data set, and the picture."""
+    """Return the mean difference of the bounds on each data set, and the picture."""
     item, runs = _paired(frame)
     if runs.empty:
         return NOTHING
@@ -46,7 +46,7 @@ def text(frame: pd.DataFrame) -> str:
 
 
 def picture(frame: pd.DataFrame) -> Picture | None:
-    """The boxes of the same runs."""
+    """Return the boxes of the same runs."""
     item, runs = _paired(frame)
     drawn = runs[
         ["dataset", "method", "num_layers", "split", "elbo", "count", "wanted"]
@@ -57,7 +57,7 @@ def picture(frame: pd.DataFrame) -> Picture | None:
 
 
 def _paired(frame: pd.DataFrame) -> tuple[Item, pd.DataFrame]:
-    """The item at the budget with the most runs, and its runs on the splits that have both methods."""
+    """Return the item at the budget with the most runs, and its runs on the splits with both methods."""
     given = {budget: [f"budget={budget}"] for budget in groups.names("budget")}
     given["laptop"] += OF_LAPTOP
     items = [load(ITEM, each) for each in given.values()]
@@ -66,7 +66,7 @@ def _paired(frame: pd.DataFrame) -> tuple[Item, pd.DataFrame]:
 
 
 def _with(item: Item) -> str:
-    """The settings that an item was narrowed to, in words."""
+    """Describe the overrides of an item."""
     settings = [text for text in item.narrowed if not text.startswith("budget=")]
     return f", `{' '.join(settings)}`" if settings else ""
 

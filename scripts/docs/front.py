@@ -22,7 +22,7 @@ COLUMNS = 4  # of panels
 
 
 def text(frame: pd.DataFrame) -> str:
-    """Three sentences, the table and the picture; one line where no cell has all its splits."""
+    """Return three sentences, the table and the picture; one line if no cell has all its splits."""
     made = _most_redone(frame)
     if made is None:
         return NOTHING
@@ -42,7 +42,7 @@ def text(frame: pd.DataFrame) -> str:
 
 
 def picture(frame: pd.DataFrame) -> Picture | None:
-    """The scores of each data set with the published ones as crosses, where a cell is redone."""
+    """Return the scores of each data set with the published ones as crosses, if a cell is redone."""
     made = _most_redone(frame)
     if made is None or not made.redone:
         return None
@@ -52,7 +52,7 @@ def picture(frame: pd.DataFrame) -> Picture | None:
 
 
 def _most_redone(frame: pd.DataFrame) -> Comparison | None:
-    """The table at the budget with the most complete cells, then the most runs."""
+    """Return the table at the budget with the most complete cells, then the most runs."""
     found = list(results.budgets_of(ITEM, frame))
     return max(found, key=lambda each: (each[0].redone, len(each[1])))[0] if found else None
 
@@ -75,7 +75,7 @@ def _unit_and_marks(made: Comparison) -> str:
 
 
 def _ranks(cells: pd.DataFrame) -> str:
-    """Which column ranks best here and in the paper, over the data sets with every cell."""
+    """Name the column of the best rank here and in the paper, over the data sets with every cell."""
     complete = cells.assign(whole=cells["count"] == cells["wanted"]).groupby("dataset")["whole"].transform("all")
     rows = cells[complete]
     if rows.empty:
@@ -88,7 +88,7 @@ def _ranks(cells: pd.DataFrame) -> str:
 
 
 def _best(rows: pd.DataFrame, column: str) -> str:
-    """'star L3 (2.1)'; several names where ranks are tied."""
+    """'star L3 (2.1)'; several names if ranks are tied."""
     loss = loss_of(rows["metric"].iloc[0])
     names = [column_name(row.method, row.num_layers) for row in rows.itertuples(index=False)]
     losses = rows.assign(name=names, loss=rows[column].map(loss)).pivot(index="dataset", columns="name", values="loss")
@@ -98,7 +98,7 @@ def _best(rows: pd.DataFrame, column: str) -> str:
 
 
 def _table(cells: pd.DataFrame, digits: int) -> str:
-    """Every method for the data sets of which a run has ended; the others are named under it."""
+    """Return every method on the data sets with a finished run; the others are named under it."""
     columns = [column_name(row.method, row.num_layers) for row in cells.itertuples(index=False)]
     texts = [_cell(row, digits) for row in cells.itertuples(index=False)]
     wide = cells.assign(column=columns, text=texts).pivot(index="dataset", columns="column", values="text")
@@ -108,7 +108,7 @@ def _table(cells: pd.DataFrame, digits: int) -> str:
 
 
 def _cell(row, digits: int) -> str:
-    """'-2.43 (-2.40) ≈', or 7/10 where splits are missing."""
+    """'-2.43 (-2.40) ≈', or 7/10 if splits are missing."""
     theirs = row.published_text.split()[0]
     if row.count < row.wanted:
         return f"{incomplete_text(row)} ({theirs})"

@@ -33,12 +33,12 @@ BUDGETS = ("paper", "laptop")
 NOTHING = "No run of this study has been made at both budgets yet."
 NOTHING_ELSE = "No run of this study with other settings has been made yet."
 SIZE = (4.2, 3.1)  # of a panel, inches
-SPLITS = tuple(map(str, range(10, 20)))  # that settings are chosen on; a study's own table has two of them
+SPLITS = tuple(map(str, range(10, 20)))  # for choosing settings; a study's own table has two of them
 SHARED = [*cells.KEYS, "task", "protocol", "split", "seed"]
 
 
 def paired(name: str, frame: pd.DataFrame) -> tuple[Item, pd.DataFrame]:
-    """A study at budget=laptop, and its laptop runs beside those of the paper's budget."""
+    """Return a study at budget=laptop, and its laptop runs beside those of the paper's budget."""
     paper, laptop = (load(name, [f"budget={budget}"]) for budget in BUDGETS)
     both = pairs(done_runs(laptop, frame), done_runs(paper, frame), laptop.blocks[0].metric)
     return laptop, both
@@ -48,7 +48,7 @@ def paired(name: str, frame: pd.DataFrame) -> tuple[Item, pd.DataFrame]:
 
 
 def differences(name: str, frame: pd.DataFrame) -> str:
-    """Sentences and the table of paired differences, data sets by methods."""
+    """Return sentences and the table of paired differences, data sets by methods."""
     item, both = paired(name, frame)
     if both.empty:
         return NOTHING
@@ -74,7 +74,7 @@ def _text(row, found: dict, digits: int) -> str:
 
 
 def _grid(rows: pd.DataFrame, index: str, corner: str) -> str:
-    """A grid of the column ``text``; its columns are the series at their depths, in their order."""
+    """Return a grid of the column ``text``; its columns are the series at their depths, in their order."""
     columns = [column_name(row.series, row.num_layers) for row in rows.itertuples(index=False)]
     wide = rows.assign(column=columns).pivot(index=index, columns="column", values="text").fillna("")
     return grid_text(wide.loc[list(dict.fromkeys(rows[index])), list(dict.fromkeys(columns))], "md", corner)
@@ -128,7 +128,7 @@ def price(frame: pd.DataFrame) -> str:
 
 
 def _hours(costs: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
-    """Core-hours of all runs that each cell wants, by the median of those that there are; NaN where there is none."""
+    """Estimate the core-hours of each cell's runs by the median of the available ones; NaN without any."""
     found = runs.assign(seconds=words.core_seconds(runs)).groupby(cells.KEYS)["seconds"].median().rename("seconds")
     return costs.merge(found, how="left", on=cells.KEYS)["seconds"] * costs["wanted"] / 3600
 
@@ -137,7 +137,7 @@ def _hours(costs: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
 
 
 def picture_text(frame: pd.DataFrame) -> str:
-    """The picture, or a line that says why there is none."""
+    """Return the picture, or a line that explains its absence."""
     if picture(frame) is None:
         return "There is no picture yet: it needs runs at both budgets."
     return (
@@ -147,7 +147,7 @@ def picture_text(frame: pd.DataFrame) -> str:
 
 
 def picture(frame: pd.DataFrame) -> Picture | None:
-    """Score against seconds of training at both budgets, a panel for each of the item's ``options.drawn`` data sets."""
+    """Return score against training seconds at both budgets, a panel for each data set of ``options.drawn``."""
     item, both = paired(STUDY, frame)
     metric = item.blocks[0].metric
     drawn = [name for name in item.options["drawn"] if name in set(both["dataset"])]
@@ -157,7 +157,7 @@ def picture(frame: pd.DataFrame) -> Picture | None:
 
 
 def _means(both: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Seconds and score of each column at both budgets, over the splits that both have."""
+    """Average seconds and score of each column at both budgets, over their common splits."""
     groups = both.groupby(["series", "num_layers"], sort=False)
     sides = [
         groups[[f"seconds_training{side}", f"value{side}"]].mean().set_axis(["seconds", "score"], axis=1)
@@ -192,7 +192,7 @@ def score_of_two_budgets(frame: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def ablation(names: tuple[str, ...], budget: str, frame: pd.DataFrame) -> str:
-    """A table for each study: a row for each set of settings, a column for each method."""
+    """Return a table for each study: a row for each set of settings, a column for each method."""
     return "\n\n".join(filter(None, (_ablation(name, budget, frame) for name in names))) or NOTHING_ELSE
 
 
@@ -235,7 +235,7 @@ def _lowest(done: pd.DataFrame, digits: int) -> str:
 
 
 def _changed(row: Any) -> str:
-    """'`training.learning_rate=0.04`': the settings in which a run differs from the study's own."""
+    """'`training.learning_rate=0.04`': the settings that differ from the study's own."""
     named = sorted({*row.overrides, *row.overrides_base})
     values = {
         key: (_value(row.overrides, row.config, key), _value(row.overrides_base, row.config_base, key)) for key in named
@@ -245,7 +245,7 @@ def _changed(row: Any) -> str:
 
 
 def _value(overrides: dict[str, Any], config: dict[str, Any], key: str) -> Any:
-    """What a run has set a key to, or has by its named choices."""
+    """Return the value of a key from the overrides of a run, or from its configuration."""
     return overrides.get(key, cells.setting_in(config, key))
 
 
@@ -253,20 +253,20 @@ def _value(overrides: dict[str, Any], config: dict[str, Any], key: str) -> Any:
 
 
 def pairs(runs: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Each run beside the one of ``base`` that shares all axes but the budget.
+    """Join each run with the one of ``base`` that shares all axes but the budget.
 
     :return: the columns of both, those of ``base`` ending in _base, with ``value`` and ``difference``: what the run's
         score is better by, in the metric's unit
     """
     sides = (each.assign(value=cells.value_of(metric)(each)) for each in (runs, base))
-    a, b = (each.astype(dict.fromkeys(SHARED, object)) for each in sides)  # an empty side has types of its own
+    a, b = (each.astype(dict.fromkeys(SHARED, object)) for each in sides)  # an empty side has other types
     both = a.merge(b, on=SHARED, suffixes=("", "_base"))
     loss = loss_of(metric)
     return both.assign(difference=[loss(y) - loss(x) for x, y in zip(both["value"], both["value_base"], strict=True)])
 
 
 def mean_and_error(values: pd.Series) -> tuple[float, float]:
-    """The mean of some differences and its standard error, NaN where there is only one."""
+    """Return the mean of differences and its standard error, NaN for a single one."""
     return float(values.mean()), float(values.std() / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 

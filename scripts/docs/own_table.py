@@ -20,12 +20,12 @@ PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
 }
 NOTHING = "No run of this table has been made yet."
-OUTSIDE = "-"  # a data set that the item does not ask of a method
+OUTSIDE = "-"  # a data set that the item does not have for a method
 
 
 def text(name: str, frame: pd.DataFrame) -> str:
-    """One item: a grid for each metric, what is missing, and the cost."""
-    item = load(name, guests=False)  # a page says the same whatever plug-ins a process has loaded
+    """Return one item: a grid for each metric, what is missing, and the cost."""
+    item = load(name, guests=False)  # pages must not depend on the loaded plug-ins
     runs = cells.select(item, frame)
     if runs.empty:
         return NOTHING
@@ -71,7 +71,7 @@ def _cell(row, digits: int) -> str:
 
 
 def _ranks(metric: str, part: pd.DataFrame) -> tuple[pd.Series, list[str]]:
-    """Mean ranks and the data sets that they are over; empty for fewer than two methods or data sets.
+    """Return mean ranks and their data sets; empty for fewer than two methods or data sets.
 
     They are of the largest block of methods and data sets in which every cell is complete.
     """
@@ -84,7 +84,7 @@ def _ranks(metric: str, part: pd.DataFrame) -> tuple[pd.Series, list[str]]:
 
 
 def pictures_text(frame: pd.DataFrame) -> str:
-    """The pictures, or a line that says why there are none."""
+    """Return the pictures, or a line that explains their absence."""
     drawn = pictures(frame)
     titles = {
         "score_beside_seconds": "Mean score against median seconds; the line joins methods that none beats in both",
@@ -97,7 +97,7 @@ def pictures_text(frame: pd.DataFrame) -> str:
 
 
 def pictures(frame: pd.DataFrame) -> dict[str, Picture | None]:
-    """The pictures by their path."""
+    """Return the pictures by their path."""
     item = load(TABLES[0], guests=False)
     done = done_runs(item, frame)
     return {str(path): _picture(item, kind, done) for path, kind in PICTURES.items()}

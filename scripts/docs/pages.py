@@ -29,7 +29,7 @@ STUDIES = (laptop.STUDY, laptop.EXTRAPOLATION, laptop.OTHERS)
 
 
 def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
-    """What makes each generated part, by the name in its markers."""
+    """Return the function of each generated part, by the name in its markers."""
     items = {name: partial(results.section, name, frame) for name in results.item_names()}
     studies = {name: partial(laptop.differences, name, frame) for name in STUDIES}
     return {
@@ -47,20 +47,20 @@ def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
 
 
 def drawn(frame: pd.DataFrame) -> Mapping[str, Picture | None]:
-    """The generated pictures by their path, None where there are no records to draw."""
+    """Return the generated pictures by their path, None without records to draw."""
     made = {str(each.PICTURE): each.picture(frame) for each in (front, bounds, laptop)}
     return made | own_table.pictures(frame)
 
 
 def stale(folder: Path) -> list[str]:
-    """The files below a checkout that are not what its compact records give."""
+    """Return the files of a checkout that differ from its compact records."""
     frame = records(folder)
     texts = [name for name, old, new in _texts(folder, frame) if old != new]
     return texts + [name for name, picture in drawn(frame).items() if pictures.differs(picture, folder / name)]
 
 
 def write(folder: Path) -> list[str]:
-    """Write what is not current, and return the names of these files."""
+    """Update the files that are not current, and return their names."""
     frame = records(folder)
     texts = {name: new for name, old, new in _texts(folder, frame) if old != new}
     images = {name: each for name, each in drawn(frame).items() if pictures.differs(each, folder / name)}
@@ -73,7 +73,7 @@ def write(folder: Path) -> list[str]:
 
 
 def records(folder: Path) -> pd.DataFrame:
-    """The compact records below a checkout, as ``collect`` gives records; runs that have only raw files do not count.
+    """Return the compact records of a checkout as ``collect`` does; runs with raw files only do not count.
 
     :raises UserError: where a line is damaged or contradicts another
     """
@@ -84,7 +84,7 @@ def records(folder: Path) -> pd.DataFrame:
 
 
 def _texts(folder: Path, frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
-    """Each page as it is and as it should be."""
+    """Yield each page as it is and as it should be."""
     made = parts(frame)
     for name in PAGES:
         try:
@@ -98,7 +98,7 @@ def _texts(folder: Path, frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
 
 
 def names_in(text: str, page: str) -> list[str]:
-    """The names of the generated parts of a page, in its order.
+    """Return the names of the generated parts of a page, in its order.
 
     :raises UserError: where a marker has no partner, or a name is there twice
     """
@@ -111,7 +111,7 @@ def names_in(text: str, page: str) -> list[str]:
 
 
 def filled(text: str, page: str, parts: Mapping[str, Callable[[], str]]) -> str:
-    """The page with every generated part made anew.
+    """Return the page with every generated part replaced.
 
     :param parts: what makes each part, by name; a page need not have all of them
     :raises UserError: for broken markers, or a part that there is not

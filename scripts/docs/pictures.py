@@ -1,5 +1,4 @@
-"""Committed pictures, drawn anew only when their numbers or the looks of their methods change: their bytes depend on
-matplotlib's build."""
+"""Committed pictures, redrawn only if their numbers or looks change: their bytes depend on matplotlib's build."""
 
 import hashlib
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ class Picture:
 
     @property
     def plotted(self) -> str:
-        """A digest of the title, of the numbers drawn, to six digits, and of the looks of the methods."""
+        """Digest of the title, the drawn numbers to six digits, and the looks of the methods."""
         parts = [f"{panel.title}\n{panel.frame.to_csv(index=False, float_format='%.6g')}" for panel in self.panels]
         named = [panel.frame for panel in self.panels if "method" in panel.frame]
         parts += dict.fromkeys(f"{name}: {look}" for frame in named for name, look, _ in entries(frame))
@@ -30,14 +29,14 @@ class Picture:
 
 
 def differs(picture: Picture | None, path: Path) -> bool:
-    """Whether the file shows other numbers, or is there without any, or is missing."""
+    """Check whether the file shows other numbers, has none to show, or is missing."""
     if picture is None or not path.is_file():
         return (picture is None) == path.is_file()
     return _plotted_in(path) != picture.plotted
 
 
 def write(picture: Picture | None, path: Path) -> None:
-    """Draw the picture; where there is none, remove the file."""
+    """Draw the picture; if it is None, remove the file."""
     if picture is None:
         path.unlink(missing_ok=True)
     else:

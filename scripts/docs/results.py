@@ -1,4 +1,4 @@
-"""docs/results.md: each item that the papers print numbers for, redone beside them at every budget that has records."""
+"""docs/results.md: each item with published numbers, redone beside them at every budget with records."""
 
 from collections.abc import Iterator
 
@@ -21,13 +21,13 @@ NOTHING_AT_ALL = "No run of a published item has been made yet."
 
 
 def item_names() -> list[str]:
-    """The items that have published numbers."""
+    """Return the items with published numbers."""
     named = {published.item_name(entry) for entry in published.read_published()}
     return [name for name in groups.names("experiment") if name in named]
 
 
 def budgets_of(name: str, frame: pd.DataFrame) -> Iterator[tuple[Comparison, pd.DataFrame]]:
-    """The comparison of an item with its runs, for each budget that has any."""
+    """Yield the comparison of an item and its runs, for each budget with runs."""
     for budget in groups.names("budget"):
         given = [f"budget={budget}"]
         runs = cells.select(load(name, given), frame)
@@ -41,7 +41,7 @@ def budget_in_words(item: Item) -> str:
 
 
 def splits_of(item: Item) -> str:
-    """The splits that an item asks for."""
+    """Return the splits of an item in words."""
     return words.splits_in_words(int(split) for sweep in item.sweeps for split in sweep.values["split"])
 
 
@@ -49,7 +49,7 @@ def splits_of(item: Item) -> str:
 
 
 def overview(frame: pd.DataFrame) -> str:
-    """A line for each item and budget: how much is redone, how much agrees, and the cost."""
+    """Return a line for each item and budget: cells redone, cells that agree, and the cost."""
     lines = {name: [_line(*found) for found in budgets_of(name, frame)] for name in item_names()}
     if not any(lines.values()):
         return NOTHING_AT_ALL
@@ -73,7 +73,7 @@ def _line(made: Comparison, runs: pd.DataFrame) -> tuple[str, ...]:
 
 
 def section(name: str, frame: pd.DataFrame) -> str:
-    """An item at each budget: the sentence, the table beside the published one, what is missing, cost and failures."""
+    """Return an item at each budget: sentence, table beside the published one, missing cells, cost and failures."""
     return "\n\n".join(_section(made, runs) for made, runs in budgets_of(name, frame)) or NOTHING
 
 
@@ -94,7 +94,7 @@ def _section(made: Comparison, runs: pd.DataFrame) -> str:
 
 
 def _split_by_split(made: Comparison) -> list[str]:
-    """Differences on equal splits, where the paper's numbers are known for each."""
+    """Return differences on equal splits, if the paper's numbers are known for each."""
     if made.splits is None or made.splits.empty:
         return []
     found = [(metric, split_grid(rows)) for metric, rows in made.splits.groupby("metric", sort=False)]
@@ -103,7 +103,7 @@ def _split_by_split(made: Comparison) -> list[str]:
 
 
 def _table(block: Block, part: pd.DataFrame, name: str) -> str:
-    """One block, data sets by columns; those without any run are named under it."""
+    """Return one block, data sets by columns; those without any run are named under it."""
     tried = part[part["count"] + part["failed"] + part["unknown"] > 0]
     if part.empty:
         return ""
@@ -129,7 +129,7 @@ def cell(row, digits: int, item: str) -> str:
 
 
 def printed(entry: Published) -> str:
-    """A published mean with its standard error: as printed, or computed where the paper prints a variance."""
+    """Format a published mean with its standard error, as printed or computed from a variance."""
     if entry.stderr is None:
         return entry.value_text
     if entry.spread_kind == "stderr":
@@ -138,7 +138,7 @@ def printed(entry: Published) -> str:
 
 
 def _notes(made: Comparison) -> list[str]:
-    """What the cells and marks mean, and what is not in the records."""
+    """Explain the cells and marks, and what the records lack."""
     rules = list(dict.fromkeys(rule_of(metric) for metric in made.cells["metric"]))
     verdicts = dict.fromkeys(word for rule in rules for word in (rule.agreeing, *rule.others))
     notes = [

@@ -1,4 +1,4 @@
-"""What a set of runs cost and which of them failed, in words."""
+"""Costs and failures of runs, in words."""
 
 import re
 from collections import Counter
@@ -31,24 +31,24 @@ def splits_in_words(numbers: Iterable[int]) -> str:
 
 
 def core_seconds(runs: pd.DataFrame) -> list[float]:
-    """Seconds of each whole run times its threads; a record without them counts as nothing."""
+    """Return the seconds of each whole run times its threads; 0 for a record without them."""
     return [
         (record["seconds"].get("total") or 0.0) * (record["host"].get("threads") or 1) for record in runs["compact"]
     ]
 
 
 def core_hours(runs: pd.DataFrame) -> float:
-    """The hours of all these runs together."""
+    """Return the core-hours of all runs together."""
     return sum(core_seconds(runs)) / 3600
 
 
 def hours_text(hours: float) -> str:
-    """Hours with two significant digits at least."""
+    """Format hours with at least two significant digits."""
     return f"{hours:,.1f}" if hours >= 1 else f"{hours:.2g}"
 
 
 def cost_sentence(runs: pd.DataFrame) -> str:
-    """How many runs, their core-hours, on which processors and by which code."""
+    """State the number of runs, their core-hours, processors and code."""
     processors = _named(record["host"].get("cpu") or "an unnamed processor" for record in runs["compact"])
     commits = _named(commit_of(record) for record in runs["compact"])
     return (
@@ -58,7 +58,7 @@ def cost_sentence(runs: pd.DataFrame) -> str:
 
 
 def _named(names: Iterable[str]) -> str:
-    """The names, the most frequent first, with how many runs each has where there are several."""
+    """List the names, the most frequent first, each with its number of runs if there are several."""
     counts = sorted(Counter(names).items(), key=lambda each: (-each[1], each[0]))
     counts = [(_line(name), number) for name, number in counts]
     return ", ".join(name if len(counts) == 1 else f"{name} ({counted(number, 'run')})" for name, number in counts)
@@ -68,7 +68,7 @@ def _named(names: Iterable[str]) -> str:
 
 
 def failures(runs: pd.DataFrame) -> list[str]:
-    """A line for each column of a data set and reason: 'star L3 on boston, splits 7 and 8: timeout, REASON'."""
+    """Return a line for each column of a data set and reason: 'star L3 on boston, splits 7 and 8: timeout, REASON'."""
     failed = runs[runs["status"].isin(store.FAILED)]
     groups = failed.fillna({"reason": "no reason recorded"}).groupby([*KEYS, "status", "reason"], sort=False)
     return [
@@ -78,7 +78,7 @@ def failures(runs: pd.DataFrame) -> list[str]:
 
 
 def failure_text(runs: pd.DataFrame) -> str:
-    """What failed, as a sentence or a list, and which fits were begun again at a larger jitter."""
+    """List the failures, and the fits restarted at a larger jitter."""
     lines = failures(runs)
     number = int(runs["status"].isin(store.FAILED).sum())
     head = f"Failures: {counted(number, 'run')}, which no mean counts." if lines else "Failures: none."
@@ -99,5 +99,5 @@ def begun_again_text(runs: pd.DataFrame) -> str:
 
 
 def _line(text: str) -> str:
-    """One line that Markdown leaves as it is."""
+    """Escape a text to one line of Markdown."""
     return re.sub(r"[\\`*\[\]|]", r"\\\g<0>", printable(" ".join(text.split()))).replace("<", "&lt;")

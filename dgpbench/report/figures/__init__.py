@@ -1,1 +1,1 @@
-"""Figures: one file for each family of functions ``(frame, ax) -> ax``; ``layouts`` says which panels make a figure."""
+"""Figures: one module for each kind, with its panels, numbers and drawing; ``item_figures`` lists the kinds."""
