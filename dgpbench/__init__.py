@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dgpbench.predictive.distribution import log_score, neg_crps
     from dgpbench.report.collect import load_results
 
-# Imported when they are first asked for: the command line needs none of them, and starts without scikit-learn.
+# Imported at first use: the command line needs none of them, and starts without scikit-learn.
 _PLACES = {
     "DeepGPRegressor": ("estimator", "DeepGPRegressor"),
     "load": ("estimator", "load"),

@@ -1,10 +1,10 @@
-"""The ways in which a run can end without a result, and how texts from elsewhere are shown."""
+"""Exceptions that end a run without a result, and escaping of foreign text."""
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Escape control, formatting and other invisible characters, so that a terminal shows a text and never obeys it.
+    """Escape control, formatting and other invisible characters, so that a terminal does not interpret them.
 
-    :param keep: characters that are left as they are, such as line breaks
+    :param keep: characters to leave unchanged, such as line breaks
     """
     if text.isprintable():
         return text
@@ -12,20 +12,20 @@ def printable(text: str, keep: str = "") -> str:
 
 
 class UserError(Exception):
-    """Input that cannot be run; the message is one sentence that says what was given and what would work."""
+    """Invalid input. The message is one sentence: what is wrong, then what to do."""
 
     def __str__(self) -> str:
-        """The sentence on one line, whatever was given."""
+        """Return the message on one line."""
         return printable(super().__str__())
 
 
 class Diverged(Exception):
-    """Training met a loss that is not a finite number, or a chain left the posterior."""
+    """Training reached a loss that is not finite, or a chain left the posterior."""
 
 
 class TimedOut(Exception):
-    """A run passed its limit of wall-clock time."""
+    """A run exceeded its wall-clock limit."""
 
 
 class NonFinitePredictions(Diverged, ValueError):
-    """Predictions that are not finite numbers: the fit they come from has diverged."""
+    """Predictions are not finite: the fit has diverged."""

@@ -163,11 +163,11 @@ def test_validate_says_the_sizes_of_the_data_and_what_run_would_say(monkeypatch,
 
 
 def test_without_records_a_time_is_a_range_by_the_counted_products(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("dgpbench.benchmarks.forecast.numpy_rate", lambda precision: 40.0)
+    monkeypatch.setattr("dgpbench.benchmarks.cost.numpy_rate", lambda precision: 40.0)
     given = ("method=mf", "dataset=protein", "training.max_iterations=2000", f"results_dir={tmp_path}")
     # mf at M = 128, L = 3, tau = 5, B = 512, R = 5: 1.5666 GFLOP a step by hand (tests/benchmarks/test_floors.py)
     assert pytest.approx(78.3, abs=0.05) == 2000 * 1.566572544 / 40.0
-    seconds, _, counted = validated(capsys, *given)[-1].partition(", by ")
+    seconds, _, counted = validated(capsys, *given)[-1].partition(", from ")
     assert seconds == "  between 39 s and 8 min on one thread"
     assert counted.startswith("its matrix products (1.6 GFLOP an iteration, 40 GFLOP/s here)")
 
@@ -183,9 +183,9 @@ def test_finished_runs_that_differ_in_split_or_seed_alone_say_how_long(monkeypat
         assert door.command("run", *given, more) == 0
         (left,) = [path for path in tmp_path.rglob("record.json") if "done-by-hand" not in path.read_text()]
         forge(left, partial(_finished_by_hand, seconds=seconds))
-    assert validated(capsys, *given)[-1] == "  about 5 min, as 3 finished runs took that differ in split or seed alone"
+    assert validated(capsys, *given)[-1] == "  about 5 min, based on 3 finished runs that differ in split or seed only"
     alone = validated(capsys, *given, "method.jitter=1e-5", "split=1")[-1]
-    assert alone == "  about 2 h 30 min, as 1 finished run took that differs in split or seed alone"
+    assert alone == "  about 2 h 30 min, based on 1 finished run that differs in split or seed only"
 
 
 def test_validate_knows_of_a_run_that_is_done_and_of_one_in_the_way(monkeypatch, tmp_path, capsys):

@@ -66,7 +66,7 @@ def sentence(capsys) -> str:
         (["run", "-\n=0"], "no flag -\\n=0;"),
         (["run", "method=gpr", "method.max_rows=10", *SMOKE], "at most 10"),
         (["run", "method=custom", "method.blocks=[{layers: [1, 2], gps: all}]", *SMOKE], "method.blocks"),
-        (["run", "method="], "there is no method ''; method is one of aep, aepmcm, arrow, bayesian_ridge, chain"),
+        (["run", "method="], "unknown method ''; available: aep, aepmcm, arrow, bayesian_ridge, chain"),
         (["run", "method=mc_dropuot"], "did you mean mc_dropout?"),
         (["cite", "mc_dropuot"], "did you mean mc_dropout?"),
         *(
@@ -78,7 +78,7 @@ def sentence(capsys) -> str:
         (["fit"], "the following arguments are required: --output; "),
         (["lst"], "did you mean list?"),
         (["list", "method"], "did you mean methods?"),
-        (["run", "--dry-run"], "`dgpbench validate` with the same words"),
+        (["run", "--dry-run"], "`dgpbench validate` with the same arguments"),
         (["run", "dataset=houses.csv"], "dataset=csv dataset.path=houses.csv dataset.target=COLUMN"),
         (["run", "dataset=boston", "dataset.path=x.csv"], "a table of your own is dataset=csv dataset.path=FILE"),
         (["show", "nowhere"], "no run"),

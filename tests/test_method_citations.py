@@ -91,7 +91,7 @@ def test_the_page_has_every_method(method):
 
 def test_the_page_and_cite_spell_the_titles_of_papers_alike():
     """Every paper of conf/references.yaml that the page lists, by the year and the first author's name."""
-    from dgpbench.config.references import _entries
+    from dgpbench.commands.cite import _entries
 
     listed = re.sub(r"\s+", " ", PAGE.read_text(encoding="utf-8").rpartition("## References")[2]).replace("á", "a")
     missed, compared = [], 0

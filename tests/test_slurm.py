@@ -63,8 +63,8 @@ def test_a_sites_file_is_put_over_the_defaults(tmp_path):
         ("memory_gb: -1", "launcher.memory_gb=-1"),
         ("partition: [a, b]", "launcher.partition takes a text or null"),
         ("setup: module load python", "launcher.setup=module load python cannot be used; launcher.setup takes a list"),
-        ("setup: [1]", "it takes shell lines, each a text"),
-        ("minutes: [", "the file cannot be read"),
+        ("setup: [1]", "it must be a list of shell lines"),
+        ("minutes: [", "cannot read the file"),
     ],
 )
 def test_a_sites_file_that_cannot_be_used_is_refused_with_a_sentence(tmp_path, text, said, capsys):
@@ -82,7 +82,7 @@ def test_without_slurm_the_command_says_what_is_missing(missing, tmp_path, monke
     monkeypatch.setitem(sys.modules, "submitit", sys)  # as if it were installed
     assert main(["reproduce", ITEM, *NARROWED, f"results_dir={tmp_path}", "--engine", "slurm"]) == 2
     named = [name for name in ("sbatch", "srun", "squeue") if name in missing]
-    assert f"and there is no {' and no '.join(named)} here" in capsys.readouterr().err
+    assert f"missing here: {', '.join(named)};" in capsys.readouterr().err
 
 
 def test_waiting_is_for_clusters(capsys):

@@ -90,20 +90,30 @@ def fit_gpflux(train: Regression, settings: DeepGPSettings, seeds: Seeds, monito
     config = Config(min(settings.num_inducing, len(train.X)), 1e-5, 1e-2)
     built = build_constant_input_dim_deep_gp(train.X, settings.layers, config)
     model = DeepGP(built.f_layers, built.likelihood_layer, num_data=len(train.X), default_model_class=tf_keras.Model)
-    training, X, Y = model.as_training_model(), tf.constant(train.X), tf.constant(train.Y)
-    optimiser = tf_keras.optimizers.legacy.Adam(settings.learning_rate)
+    step = adam_step(model.as_training_model(), train, settings.learning_rate)
+    for rows in batches(len(train.X), settings, seeds.batches):
+        step(tf.constant(rows))
+    return GPflux(model, settings.num_samples)
+
+
+def adam_step(training: Any, train: Regression, learning_rate: float) -> Any:
+    """Return a compiled function that takes an Adam step on some rows, given a GPflux training model."""
+    import tensorflow as tf
+    from gpflow.keras import tf_keras
+
+    X, Y = tf.constant(train.X), tf.constant(train.Y)
+    optimiser = tf_keras.optimizers.legacy.Adam(learning_rate)
 
     @tf.function
-    def step(rows: Any) -> None:
+    def step(rows: Any) -> Any:
         with tf.GradientTape() as tape:
             training((tf.gather(X, rows), tf.gather(Y, rows)), training=True)
             loss = tf.add_n(training.losses)
         variables = training.trainable_variables
         optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss
 
-    for rows in batches(len(train.X), settings, seeds.batches):
-        step(tf.constant(rows))
-    return GPflux(model, settings.num_samples)
+    return step
 
 
 GPFLUX_DGP = Method(
@@ -150,7 +160,7 @@ def fit_gpytorch(train: Regression, settings: GPyTorchSettings, seeds: Seeds, mo
 
     del monitor
     torch.manual_seed(seeds.initial % 2**63)
-    model, likelihood = _gpytorch_model(settings, train.X.shape[1]), gpytorch.likelihoods.GaussianLikelihood()
+    model, likelihood = gpytorch_model(settings, train.X.shape[1]), gpytorch.likelihoods.GaussianLikelihood()
     bound = DeepApproximateMLL(VariationalELBO(likelihood, model, len(train.X)))
     optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=settings.learning_rate)
     X, y = _tensor(train.X), _tensor(train.Y[:, 0])
@@ -170,7 +180,11 @@ def _tensor(values: np.ndarray) -> Any:
     return torch.as_tensor(values, dtype=torch.get_default_dtype())
 
 
-def _gpytorch_model(settings: GPyTorchSettings, num_features: int) -> Any:
+def gpytorch_model(settings: GPyTorchSettings, num_features: int, *, shared: bool = False) -> Any:
+    """Return a ``DeepGP`` with Cholesky q.
+
+    :param shared: whether the GPs of a layer share inducing inputs and kernel
+    """
     import torch
     from gpytorch import distributions, kernels, means
     from gpytorch.models.deep_gps import DeepGP, DeepGPLayer
@@ -179,13 +193,14 @@ def _gpytorch_model(settings: GPyTorchSettings, num_features: int) -> Any:
     class Layer(DeepGPLayer):
         def __init__(self, dim: int, width: int | None):
             batch = torch.Size([] if width is None else [width])
-            inducing = torch.randn(*batch, settings.num_inducing, dim)
+            each = torch.Size([]) if shared else batch
+            inducing = torch.randn(*each, settings.num_inducing, dim)
             distribution = CholeskyVariationalDistribution(settings.num_inducing, batch_shape=batch)
             strategy = VariationalStrategy(self, inducing, distribution, learn_inducing_locations=True)
             super().__init__(strategy, dim, width)
             self.mean_module = means.ConstantMean(batch_shape=batch) if width is None else means.LinearMean(dim)
-            rbf = kernels.RBFKernel(batch_shape=batch, ard_num_dims=dim)
-            self.covar_module = kernels.ScaleKernel(rbf, batch_shape=batch, ard_num_dims=None)
+            rbf = kernels.RBFKernel(batch_shape=each, ard_num_dims=dim)
+            self.covar_module = kernels.ScaleKernel(rbf, batch_shape=each, ard_num_dims=None)
 
         def forward(self, x: Any) -> Any:
             return distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))

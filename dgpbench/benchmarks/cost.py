@@ -1,17 +1,25 @@
-"""What a published item costs in core-hours: its runs, their iterations, and the measured time of a step.
+"""Expected run times and costs: from finished runs, from counted products, and from measured steps.
 
-A measured ratio to the floor carries a step to sizes that were not timed: ms = ratio x floor at those sizes. Where a
-method was not timed, its family's does. Small sizes have larger ratios, so costs of small models are low estimates.
+A run's *work* is its iterations times the counted flops of a step (``floors``). Runs of one method whose steps are of
+similar size work at similar rates, so a finished run predicts others by the ratio of their work.
 """
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import floor, log
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
 
-from dgpbench.benchmarks.cases import OURS, Cell
+from dgpbench.benchmarks.floors import flops, numpy_rate
+from dgpbench.benchmarks.timing import OURS, Cell
+from dgpbench.config import groups
+from dgpbench.errors import UserError
 from dgpbench.methods.settings import DeepSettings
+from dgpbench.runs import store
+from dgpbench.runs.identity import Identity
 from dgpbench.runs.resolve import Run, resolve_overrides
+from dgpbench.system.progress import in_words
+from dgpbench.training.early_stopping import may_end_early
 from dgpbench.training.settings import AdamSettings, LbfgsSettings, OwnSettings, SamplerSettings
 
 if TYPE_CHECKING:
@@ -19,15 +27,171 @@ if TYPE_CHECKING:
 
     from dgpbench.experiments.items import Item
 
+# Of 119 cells of results/records, 110 took between so many times what their products take on one machine, and so much
+# longer to start; docs/cost.md has a sample. Those whose training ended early took less.
+TIMES_THE_PRODUCTS = (0.5, 6.0)
+START_SECONDS = 20.0
+# Of 598 cells of results/records, 96 % lie within this factor of the range of rates of the other data sets' runs.
+BEYOND_THE_RATES = 1.5
+SIMILAR_STEPS = 4.0  # largest ratio of the flops of two steps that work at similar rates: small steps are slower
+LIKE = ("method", "num_layers", "dataset")
 PRECEDENTS = {"sgp": "mf", "mf_fixed_z": "mf", "stripes": "star", "arrow": "star", "chain": "fc", "custom": "fc"}
+
+
+# Work -----------------------------------------------------------------------------------------------------------------
+
+
+def iterations(run: Run, training: AdamSettings | SamplerSettings) -> float:
+    """Return the iterations and those that collect samples, each a sampler step: about a third of an iteration."""
+    count = float(training.max_iterations or 0)
+    if isinstance(training, SamplerSettings):
+        count *= 1.0 + training.thinning * run.prediction.num_samples / 3.0
+    return count
+
+
+def step_flops(run: Run, training: AdamSettings | SamplerSettings, rows: int, features: int) -> float:
+    """Return the unavoidable flops of one of a run's iterations; NaN for a family that is not counted."""
+    method = run.method.for_inputs(features)
+    assert isinstance(method, DeepSettings)
+    B, R = min(training.batch_size, rows), training.paths if isinstance(training, AdamSettings) else 1
+    L, M, tau = method.num_layers, method.num_inducing, method.width
+    assert isinstance(tau, int), "for_inputs comes first"
+    return flops(Cell(OURS, run.card.name, "", "", M, L, tau, B, R, run.precision, 1), run)
+
+
+def least_seconds(run: Run, rows: int, features: int) -> float | None:
+    """Return the time of the counted products of all iterations on one thread; None if their number is unknown."""
+    training = run.training.for_rows(rows)
+    if isinstance(training, OwnSettings | LbfgsSettings):
+        return None
+    return iterations(run, training) * step_flops(run, training, rows, features) / (1e9 * numpy_rate(run.precision))
+
+
+def between(least: float) -> str:
+    """Return the range of a run's total time in words.
+
+    :param least: seconds of its counted products
+    """
+    low, high = TIMES_THE_PRODUCTS
+    return f"between {in_words(low * least)} and {in_words(high * least + START_SECONDS)}"
+
+
+def work(run: Run, rows: int, features: int) -> tuple[float, float]:
+    """Return the work of a run and the flops of a step.
+
+    Without counted flops the work is the rows, or for exact GPs their third power: that of a Cholesky factor.
+    """
+    training = run.training.for_rows(rows)
+    if isinstance(training, OwnSettings | LbfgsSettings):
+        return float(rows) ** (3 if run.card.family == "exact" else 1), 1.0
+    flops_each = step_flops(run, training, rows, features)
+    return iterations(run, training) * flops_each, flops_each
+
+
+# One run --------------------------------------------------------------------------------------------------------------
+
+
+def forecast(run: Run, rows: int, features: int) -> str:
+    """Return the expected time of a run and its basis, in a sentence.
+
+    :param rows: of training
+    """
+    if seconds := seconds_of_similar_runs(run):
+        several = f"{len(seconds)} finished runs that differ"
+        basis = several if len(seconds) > 1 else "1 finished run that differs"
+        return f"about {in_words(median(seconds))}, based on {basis} in split or seed only"
+    training = run.training.for_rows(rows)
+    if isinstance(training, OwnSettings):
+        return "run time unknown in advance: the method has its own training loop"
+    if isinstance(training, LbfgsSettings):
+        return "run time unknown in advance: L-BFGS stops when it converges"
+    least = least_seconds(run, rows, features)
+    assert least is not None
+    gflop, rate = step_flops(run, training, rows, features) / 1e9, numpy_rate(run.precision)
+    early = "; less if training stops early" if may_end_early(training) else ""
+    return (
+        f"{between(least)} on one thread, from its matrix products ({gflop:.2g} GFLOP an iteration, "
+        f"{rate:.0f} GFLOP/s here){early}"
+    )
+
+
+def seconds_of_similar_runs(run: Run) -> list[float]:
+    """Return the total seconds of the finished runs that differ from this one in split and seed only."""
+    seconds = []
+    changes = run.directory.name.partition("+")[2]  # what the last folder names besides split and seed
+    for folder in sorted(run.directory.parent.glob("split*-seed*")):
+        record = store.read_if_present(folder) if folder.name.partition("+")[2] == changes else None
+        if record is not None and record["status"] == "done":
+            seconds.append(float(record["seconds"]["total"]))
+    return seconds
+
+
+# Many runs, from records ----------------------------------------------------------------------------------------------
+
+
+class Estimate(NamedTuple):
+    """Total seconds of a run, and the range in which they probably lie."""
+
+    seconds: float
+    low: float
+    high: float
+
+
+class Records:
+    """Estimates of run times from the finished runs of one budget and protocol."""
+
+    def __init__(self, frame: "pd.DataFrame", budget: str, protocol: str):
+        done = (frame["status"] == "done") & (frame["budget"] == budget) & (frame["protocol"] == protocol)
+        self.frame = frame[done]
+        self.measured: dict[str, list[tuple[float, float, float]]] = {}
+
+    def like(self, run: Run) -> Estimate | None:
+        """Return the median of the runs of the same method, depth and data set, if there are any."""
+        rows = self.frame
+        for key in LIKE:
+            rows = rows[rows[key] == getattr(run.identity, key)]
+        return Estimate(*[float(rows["seconds_total"].median())] * 3) if len(rows) else None
+
+    def scaled(self, run: Run, num_rows: int, num_features: int) -> Estimate | None:
+        """Return the median of the method's runs with steps of similar size, each scaled by its work."""
+        own_work, step = work(run, num_rows, num_features)
+        if run.card.name not in self.measured:
+            self.measured[run.card.name] = list(self._measure(run.card.name))
+        seconds = [
+            seconds * own_work / other_work
+            for other_work, other_step, seconds in self.measured[run.card.name]
+            if abs(log(other_step / step)) <= log(SIMILAR_STEPS)
+        ]
+        if not seconds:
+            return None
+        return Estimate(median(seconds), min(seconds) / BEYOND_THE_RATES, max(seconds) * BEYOND_THE_RATES)
+
+    def _measure(self, method: str) -> Iterator[tuple[float, float, float]]:
+        """Yield work, flops of a step and median seconds for each setting of a method with finished runs."""
+        rows = self.frame[(self.frame["method"] == method) & (self.frame["n_train"] > 0)]
+        rows = rows[rows["dataset"].isin(groups.names("dataset"))]
+        for _, alike in rows.groupby([*(rows[key] for key in (*LIKE, "task")), rows["overrides"].map(str)], sort=False):
+            first = alike.iloc[0]
+            axes = {key: first[key] for key in ("task", "dataset", "method", "protocol", "budget", "overrides")}
+            try:
+                run = resolve_overrides(
+                    Identity(**axes, num_layers=int(first["num_layers"]), split=0, seed=0).arguments()
+                )
+            except UserError:  # a setting of an earlier version
+                continue
+            size = int(alike["n_train"].median())
+            yield *work(run, size, run.dataset.get("d", 1)), float(alike["seconds_total"].median())
+
+
+# Core-hours of an item, from measured steps ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one item.
+    """Cost of one item.
 
-    :param runs: how many there are
-    :param core_hours: of training alone, one thread each; NaN where a method was not timed
+    :param runs: number of runs
+    :param core_hours: of training alone, one thread each; NaN if a method was not timed
     :param longest_hours: of its longest run, which no number of workers shortens
     """
 
@@ -37,7 +201,12 @@ class Cost:
 
 
 def cost(item: "Item", bench: "pd.DataFrame") -> Cost:
-    """The cost of an item at its budget, from a table of ``bench steps``."""
+    """Return the cost of an item at its budget, from a table of ``bench steps``.
+
+    A measured ratio to the floor carries a step to sizes that were not timed: ms = ratio x floor at those sizes. A
+    method that was not timed takes its family's. Small sizes have larger ratios, so costs of small models are low
+    estimates.
+    """
     hours = []
     for sweep in item.sweeps:
         repeats = len(sweep.values.get("split", "0")) * len(sweep.values.get("seed", "0"))
@@ -48,45 +217,15 @@ def cost(item: "Item", bench: "pd.DataFrame") -> Cost:
 
 def _hours(choices: Mapping[str, str], bench: "pd.DataFrame") -> float:
     run = resolve_overrides([f"{key}={value}" for key, value in choices.items()])
-    rows, features = _size(run)
+    size = run.dataset["n"] if "n" in run.dataset else run.dataset["num_rows"]
+    rows, features = floor(0.9 * size), run.dataset.get("d", 1)
     training = run.training.for_rows(rows)
     if isinstance(training, LbfgsSettings | OwnSettings):
         return 0.0
-    return iterations(run, training) * _milliseconds(run, training, rows, features, bench) / 3.6e6
-
-
-def iterations(run: Run, training: AdamSettings | SamplerSettings) -> float:
-    """Iterations, those that collect samples too: each costs a sampler step, about a third of an iteration."""
-    count = float(training.max_iterations or 0)
-    if isinstance(training, SamplerSettings):
-        count *= 1.0 + training.thinning * run.prediction.num_samples / 3.0
-    return count
-
-
-def _size(run: Run) -> tuple[int, int]:
-    """Training rows and features, as the data set's file states them."""
-    N = run.dataset["n"] if "n" in run.dataset else run.dataset["num_rows"]
-    return math.floor(0.9 * N), run.dataset.get("d", 1)
-
-
-def _milliseconds(
-    run: Run, training: AdamSettings | SamplerSettings, rows: int, features: int, bench: "pd.DataFrame"
-) -> float:
     name = run.card.name
     timed = bench[bench["method"] == PRECEDENTS.get(name, name.split("_")[0] if name.startswith("sod") else name)]
     if timed.empty:
         return float("nan")
     first = timed.iloc[0]
-    return float(first["cpu_floor_ratio"] * step_flops(run, training, rows, features) / 1e6 / first["gemm_gflops"])
-
-
-def step_flops(run: Run, training: AdamSettings | SamplerSettings, rows: int, features: int) -> float:
-    """Unavoidable flops of one of a run's iterations; NaN for a family that is not counted."""
-    from dgpbench.benchmarks.floors import flops
-
-    method = run.method.for_inputs(features)
-    assert isinstance(method, DeepSettings)
-    B, R = min(training.batch_size, rows), training.paths if isinstance(training, AdamSettings) else 1
-    L, M, tau = method.num_layers, method.num_inducing, method.width
-    assert isinstance(tau, int), "for_inputs comes first"
-    return flops(Cell(OURS, run.card.name, "", "", M, L, tau, B, R, run.precision, 1), run, features)
+    step = step_flops(run, training, rows, features) / 1e9 / float(first["gemm_gflops"])
+    return iterations(run, training) * float(first["cpu_floor_ratio"]) * step / 3600

@@ -1,16 +1,17 @@
-"""Doubly stochastic variational inference as other packages have it, for ``bench peers``: mean field at the same sizes.
+"""Doubly stochastic variational inference in other packages, for ``bench peers``: mean field at the same sizes.
 
-Each is its package's own layers, bound and Adam, the fastest way that its documentation offers: a step compiled where
-it can be, the R paths drawn after the first layer, which is then computed for B rows and not for R B. The objective of
-each is -ELBO / N, with the mean over R paths of B rows in its first term, as ours (docs/methods.md, "Training"). They
-are the extra ``peers`` and are imported in a worker's process alone.
+Each uses its package's own layers, bound and Adam in the fastest way that its documentation offers: a compiled step
+where possible, and R paths drawn after the first layer, which is then computed for B rows instead of R B. The objective
+is -ELBO / N, with the mean over R paths of B rows in its first term, as ours (docs/methods.md, "Training"). The
+packages are the extra ``peers`` and are imported in a worker's process alone.
 """
 
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from dgpbench.benchmarks.cases import Cell
-from dgpbench.benchmarks.rates import PRODUCT, PRODUCTS, measured_rate, product_rate
+from dgpbench.baselines.deep_gps import GPyTorchSettings, adam_step, gpytorch_model
+from dgpbench.benchmarks.floors import PRODUCT, PRODUCTS, measured_rate, product_rate
+from dgpbench.benchmarks.timing import Cell
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.system.tf_session import without_triton
@@ -25,26 +26,13 @@ def gpflux(cell: Cell, data: Regression, turns: Callable) -> None:
 
     tf_session.start(cell.threads, cell.precision)
     import tensorflow as tf
-    from gpflow.keras import tf_keras
 
-    model = _gpflux_model(cell, data)
-    optimiser = tf_keras.optimizers.legacy.Adam(LEARNING_RATE)
-    X, Y = tf.constant(data.X), tf.constant(data.Y)
-
-    @tf.function
-    def step(rows):
-        with tf.GradientTape() as tape:
-            model((tf.gather(X, rows), tf.gather(Y, rows)), training=True)
-            loss = tf.add_n(model.losses)
-        variables = model.trainable_variables
-        optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
-        return loss
-
+    step = adam_step(_gpflux_model(cell, data), data, LEARNING_RATE)
     _loop(cell, len(data.X), lambda rows: step(tf.constant(rows)).numpy(), turns(product_rate(cell)))
 
 
 def _gpflux_model(cell: Cell, data: Regression):
-    """A Keras model whose losses add up to -ELBO / N.
+    """Return a Keras model with losses that add up to -ELBO / N.
 
     The first layer's ``num_samples`` gives its output the shape [R, B, tau]; the layers above and the likelihood, which
     takes the mean, compute on every path.
@@ -107,52 +95,23 @@ def gpytorch(cell: Cell, data: Regression, turns: Callable) -> None:
             optimiser.step()
         return float(loss)
 
-    _loop(cell, len(data.X), step, turns(_torch_rate(cell.threads)))
-
-
-def _torch_rate(threads: int) -> Callable[[], float]:
-    import torch
-
     left, right = torch.randn(PRODUCT[0], PRODUCT[1]), torch.randn(PRODUCT[1], PRODUCT[2])
-    return lambda: measured_rate(lambda: [left @ right for _ in range(PRODUCTS)], threads)
+
+    def products():
+        return [left @ right for _ in range(PRODUCTS)]
+
+    _loop(cell, len(data.X), step, turns(lambda: measured_rate(products, cell.threads)))
 
 
 def _gpytorch_model(cell: Cell, num_features: int):
-    import torch
-    from gpytorch import distributions, kernels, likelihoods, means
-    from gpytorch.models.deep_gps import DeepGP, DeepGPLayer
-    from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
+    from gpytorch.likelihoods import GaussianLikelihood
 
-    class Layer(DeepGPLayer):
-        def __init__(self, dim: int, width: int | None):
-            batch = torch.Size([] if width is None else [width])
-            distribution = CholeskyVariationalDistribution(cell.M, batch_shape=batch)
-            inducing = torch.randn(cell.M, dim)  # shared by the GPs of a layer, as ours
-            super().__init__(VariationalStrategy(self, inducing, distribution), dim, width)
-            self.mean_module = means.ConstantMean() if width is None else means.LinearMean(dim)
-            self.covar_module = kernels.ScaleKernel(kernels.RBFKernel(ard_num_dims=dim))  # one kernel a layer, as ours
-
-        def forward(self, x):
-            return distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-    class Deep(DeepGP):
-        def __init__(self):
-            super().__init__()
-            dims = [num_features, *[cell.tau] * (cell.L - 1)]
-            self.layers = torch.nn.ModuleList(
-                Layer(dim, None if i == cell.L - 1 else cell.tau) for i, dim in enumerate(dims)
-            )
-
-        def forward(self, x):
-            for layer in self.layers:
-                x = layer(x)
-            return x
-
-    return Deep(), likelihoods.GaussianLikelihood()
+    settings = GPyTorchSettings(name="gpytorch_dgp", layers=cell.L, width=cell.tau, num_inducing=cell.M)
+    return gpytorch_model(settings, num_features, shared=True), GaussianLikelihood()
 
 
 def _loop(cell: Cell, num_rows: int, step: Callable, turns: Callable) -> None:
-    """Blocks of steps on random rows, until the turns end."""
+    """Take blocks of steps on random rows until the turns end."""
     import numpy as np
 
     rng, iteration = np.random.default_rng(0), 0
@@ -167,14 +126,14 @@ PEERS: dict[str, Callable[[Cell, Regression, Callable], None]] = {"gpflux": gpfl
 
 
 def installed() -> list[str]:
-    """The peers that there are.
+    """Return the installed peers.
 
-    :raises UserError: where there are none
+    :raises UserError: if there are none
     """
     found = [name for name in PEERS if find_spec(name) is not None]
     if not found:
         raise UserError(
             "neither GPflux nor GPyTorch is installed; in a checkout, `pip install --constraint constraints.txt "
-            "'.[peers]'` brings both (gigabytes)"
+            "'.[peers]'` installs both (gigabytes)"
         )
     return found

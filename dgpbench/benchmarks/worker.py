@@ -1,21 +1,73 @@
-"""One process that steps for one cell: ``python -m dgpbench.benchmarks.worker``, with the cell as a line of JSON.
+"""Train one cell in a process of its own: ``python -m dgpbench.benchmarks.worker``, with the cell as a line of JSON.
 
-Our methods run their own ``fit``, with a log that takes turns; so a new method is timed without being named here.
+Our methods run their own ``fit``, with a log that waits for its turn after each block of steps, so a new method is
+timed without being named here. Cells take turns (``timing``), so each meets the same noise of the machine.
 """
 
 import json
+import os
 import sys
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TextIO
 
-from dgpbench.benchmarks.cases import Cell, resolve
-from dgpbench.benchmarks.rates import product_rate
-from dgpbench.benchmarks.turns import Finished, Turns, own_standard_output
+from dgpbench.benchmarks.floors import flops, product_rate
+from dgpbench.benchmarks.timing import Cell, resolve
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.runs.resolve import Run
 from dgpbench.training.monitor import Monitor, Predict
+
+WARM_UP = 2  # blocks that are not timed: memory pools grow in them, and SGHMC traces a second graph
+
+
+class Finished(Exception):
+    """The timing process needs no more steps."""
+
+
+class Turns:
+    """Line protocol with the timing process: one line in, one timed block of steps, one line of JSON out.
+
+    A training loop calls it after every block of steps, and waits there for its next turn.
+
+    :param orders: where ``go`` is read from; its end, or any other line, ends the loop
+    :param answers: where a line of JSON is written for each block
+    :param rate: measures the GFLOP/s of a product, before each timed block
+    :param facts: the first answer, at the end of the warm-up
+    """
+
+    def __init__(self, orders: TextIO, answers: TextIO, rate: Callable[[], float], facts: dict[str, Any]):
+        self.orders, self.answers, self.rate, self.facts = orders, answers, rate, facts
+        self.blocks = self.iteration = 0
+        self.started = self.started_cpu = self.excluded = self.gemm = 0.0
+
+    def __call__(self, iteration: int, excluded: float = 0.0) -> None:
+        """Report the block that ended at ``iteration``, and wait for the next order.
+
+        :param excluded: seconds so far that were not spent on steps, such as tracing
+        """
+        seconds = time.perf_counter() - self.started - (excluded - self.excluded)
+        cpu = time.process_time() - self.started_cpu
+        steps = iteration - self.iteration
+        self.blocks += 1
+        self.iteration, self.excluded = iteration, excluded
+        if self.blocks == WARM_UP:
+            write_line(self.answers, self.facts)
+        if self.blocks > WARM_UP:
+            times = {"ms": 1000.0 * seconds / steps, "cpu_ms": 1000.0 * cpu / steps}
+            write_line(self.answers, times | {"gemm_gflops": self.gemm})
+        if self.blocks >= WARM_UP:
+            if self.orders.readline().strip() != "go":
+                raise Finished
+            self.gemm = self.rate()
+        self.started, self.started_cpu = time.perf_counter(), time.process_time()
+
+
+def write_line(answers: TextIO, answer: dict[str, Any]) -> None:
+    """Write one answer as a line of JSON."""
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
 
 
 @dataclass
@@ -32,13 +84,15 @@ class TurnsLog(Monitor):
         max_iterations: int,
         predict: Predict | None = None,
     ) -> None:
-        """A block of steps has ended."""
+        """End a block of steps."""
         self.turn(iteration, self.tracing_seconds)
 
 
 def main() -> int:
-    """Step when told to, until told otherwise; what cannot be timed is answered with one sentence."""
-    answers = own_standard_output()
+    """Train the cell on standard input, block by block; write one sentence if it cannot be timed."""
+    answers = os.fdopen(os.dup(1), "w")  # standard output is for answers alone; libraries print to standard error
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
     cell = Cell(**json.loads(sys.stdin.readline()))
     try:
         train(cell, lambda rate, facts: Turns(sys.stdin, answers, rate, facts))
@@ -46,49 +100,42 @@ def main() -> int:
         return 0
     except UserError as refusal:
         problem = str(refusal)
-    except Exception as met:  # any library can fail in any way; the table's other cells go on
-        problem = f"{type(met).__name__}: {met}".splitlines()[0]
+    except Exception as error:  # any library can fail in any way; the table's other cells go on
+        problem = f"{type(error).__name__}: {error}".splitlines()[0]
     else:
         problem = "it ended before enough steps were timed"
-    answers.write(json.dumps({"problem": problem}) + "\n")
-    answers.flush()
+    write_line(answers, {"problem": problem})
     return 1
 
 
 def train(cell: Cell, turns: Callable[[Callable[[], float], dict[str, Any]], Turns]) -> None:
-    """Steps of a cell's method, or of a peer's."""
+    """Train a cell's method, or a peer; the floor is counted from the same settings."""
     from dgpbench.benchmarks import peers
 
-    if cell.code in peers.PEERS:
-        data, source = rows(cell)
-        return peers.PEERS[cell.code](cell, data, lambda rate: turns(rate, {"data": source}))
-    _train_ours(cell, turns)
-
-
-def _train_ours(cell: Cell, turns) -> None:
-    """The method's own ``fit`` on the cell's data; the floor is counted from the same settings."""
     run = resolve(cell)
-    data, source = rows(cell, run)
+    data, source = training_rows(cell, run)
+    if cell.code in peers.PEERS:
+        return peers.PEERS[cell.code](cell, data, lambda rate: turns(rate, {"data": source}))
     from dgpbench.system import tf_session
 
     tf_session.start(cell.threads, cell.precision)
-    from dgpbench.benchmarks.floors import flops
     from dgpbench.methods.interface import Seeds, fit_function
 
-    rate = product_rate(cell)
-    log = TurnsLog(turn=turns(rate, {"data": source, "gflop": flops(cell, run, data.X.shape[1]) / 1e9}))
+    log = TurnsLog(turn=turns(product_rate(cell), {"data": source, "gflop": flops(cell, run) / 1e9}))
     fit_function(run.card.family)(data, run.sized(data.X.shape), Seeds(0, 1, 2, 3, 4), log)
 
 
-def rows(cell: Cell, run: Run | None = None) -> tuple[Regression, str]:
-    """Standardised training rows of split 0, and what they are: a step costs the same on normals of the same shape."""
+def training_rows(cell: Cell, run: Run) -> tuple[Regression, str]:
+    """Return standardised training rows of split 0, and their source.
+
+    Without the data they are normals of the same shape: a step costs the same on them.
+    """
     import numpy as np
 
     from dgpbench.data import datasets
     from dgpbench.runs.fit import as_precision
     from dgpbench.runs.problem import prepare
 
-    run = resolve(replace(cell, code="dgpbench")) if run is None else run
     try:
         data = prepare(run, datasets.load(run.dataset)).train
         source = cell.dataset

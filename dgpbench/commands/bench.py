@@ -1,27 +1,39 @@
-"""``dgpbench bench``: what a gradient step costs."""
+"""``dgpbench bench``: the cost of a gradient step."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
 
-from dgpbench.benchmarks import cases, peers, steps
+from dgpbench.benchmarks import peers, timing
+from dgpbench.commands.arguments import add_actions, add_overrides
 from dgpbench.commands.output import say, write_output
 from dgpbench.system.files import ANOTHER_OUTPUT, check_file
 
+ACTIONS = {
+    "steps": "our methods: dgpbench bench steps methods=mf,star,fc M=128,64,256 --output steps.csv",
+    "peers": "mean field beside GPflux and GPyTorch, if they are installed",
+}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench bench``."""
+    actions = add_actions(parser)
+    for name, text in ACTIONS.items():
+        action = actions.add_parser(name, help=text, description=text)
+        add_overrides(action, "sizes and settings; a wrong one lists them")
+        action.add_argument("--output", metavar="FILE", help="a CSV file (default: standard output)")
+
 
 def bench(options: Namespace) -> int:
-    """Time the cells, write the table; 1 where a cell could not be timed."""
-    plan = _beside_peers(options.overrides) if options.action == "peers" else cases.parse(options.overrides)
+    """Time the cells and write the table; return 1 if a cell could not be timed."""
+    if options.action == "peers":  # our mean field and every installed peer at the same setting, interleaved
+        codes = [timing.OURS, *peers.installed()]
+        plan = timing.parse(options.overrides, methods=["mf"])
+        plan = replace(plan, cells=[replace(cell, code=code) for cell in plan.cells for code in codes])
+    else:
+        plan = timing.parse(options.overrides)
     if options.output:
         check_file(Path(options.output), ANOTHER_OUTPUT)
-    frame = steps.measure(plan, say)
+    frame = timing.measure(plan, say)
     write_output(frame.to_csv(index=False, float_format="%.6g"), options.output)
     return int(frame["problem"].notna().any())
-
-
-def _beside_peers(overrides: list[str]) -> cases.Plan:
-    """Our mean field and every installed peer at the same setting, all interleaved."""
-    codes = [cases.OURS, *peers.installed()]
-    plan = cases.parse(overrides, methods=["mf"])
-    beside = [replace(cell, code=code) for cell in plan.cells for code in codes]
-    return replace(plan, cells=beside)

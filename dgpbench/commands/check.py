@@ -1,9 +1,10 @@
 """``dgpbench check``: have the numbers moved since a reference was stored? For nightly runs."""
 
 import math
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from dgpbench.commands.arguments import add_item
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import load
 from dgpbench.report import reference
@@ -21,3 +22,12 @@ def check(options: Namespace) -> int:
     moved = sum(not good for good, _ in lines)
     print(f"{len(lines) - moved} of {len(lines)} cells are within {options.tolerance:g} of {path}")
     return int(moved > 0)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench check``."""
+    add_item(parser)
+    tolerance = "largest accepted change of a mean, in the metric's unit"
+    parser.add_argument("--tolerance", type=float, required=True, metavar="T", help=tolerance)
+    reference = "a table as csv (default: results/reference/ITEM-BUDGET.csv)"
+    parser.add_argument("--reference", metavar="FILE", help=reference)

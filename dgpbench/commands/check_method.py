@@ -1,26 +1,36 @@
-"""``dgpbench check-method``: whether a method keeps the contract that all of them keep."""
+"""``dgpbench check-method``: check that a method fulfils the contract of all methods."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 
+from dgpbench.commands.arguments import add_overrides
 from dgpbench.runs.method_checks import check
 from dgpbench.runs.resolve import parse_known, resolve_overrides
 
 
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench check-method``."""
+    parser.description = (
+        "Fit a method to small artificial tables and check each demand of the contract; exit code 1 if one is not met."
+    )
+    parser.add_argument("name", metavar="METHOD", help="ours, an installed package's, or one of --plugin FILE")
+    add_overrides(parser, "settings (default: budget=smoke)")
+
+
 def check_method(options: Namespace) -> int:
-    """Print each demand and whether it is met, failed or skipped; exit code 1 where one failed."""
+    """Print for each demand whether it is met, failed or skipped; return 1 if one failed."""
     small = [f"method={options.name}", "budget=smoke"]
     parse_known([*small, *options.overrides])
     if resolve_overrides(small).training.max_iterations is not None:
         # After the 50 of budget=smoke a deep model may still predict worse than the targets' mean does.
         small.append("training.max_iterations=400")
-    count, said = Counter[str](), ""
+    count, last = Counter[str](), ""
     for name, verdict, reason in check(resolve_overrides([*small, *options.overrides])):
         count[verdict] += 1
-        why = "" if not reason else ": as above" if reason == said else f": {reason}"
+        why = "" if not reason else ": as above" if reason == last else f": {reason}"
         print(f"{verdict:<7} {name}{why}", flush=True)
-        said = reason or said
+        last = reason or last
     skipped = f"; {count['skipped']} of {count.total()} demands were skipped" if count["skipped"] else ""
     kept = f"fails {count['FAILED']} of its demands" if count["FAILED"] else "keeps the contract"
     print(f"{options.name} {kept}{skipped}")
-    return 1 if count["FAILED"] else 0
+    return int(count["FAILED"] > 0)

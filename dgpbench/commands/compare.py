@@ -1,8 +1,9 @@
 """``dgpbench compare``: ours beside the published value."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
-from dgpbench.commands.output import form_of, write_output
+from dgpbench.commands.arguments import add_format, add_item
+from dgpbench.commands.output import FORMATS, form_of, write_output
 from dgpbench.report.compare import comparison, render
 
 
@@ -11,3 +12,10 @@ def compare(options: Namespace) -> int:
     made = comparison(options.item, options.overrides)
     write_output(render(made, form_of(options.format, options.output)), options.output)
     return 0
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench compare``."""
+    add_item(parser)
+    add_format(parser, FORMATS)
+    parser.add_argument("--output", metavar="FILE", help="file of the comparison (default: standard output)")

@@ -1,16 +1,33 @@
 """``dgpbench data``: fetch, verify, import and locate the files of the data sets."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
+from dgpbench.commands.arguments import add_actions
 from dgpbench.data import datasets
 
 GOOD = ("ready", "ok", "absent", "imported")
 
 
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench data``."""
+    actions = add_actions(parser)
+    for name, text in (("fetch", "download and verify"), ("verify", "verify every cached table again")):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("names", nargs="*", metavar="DATASET", help="data sets (default: all)")
+    action = actions.add_parser("import", help="import files that were downloaded by hand")
+    action.add_argument("path", help="a file (an archive or its content) or a folder of them")
+    actions.add_parser("where", help="print the cache, the mirror and their files")
+
+
 def data(options: Namespace) -> int:
-    """Carry out one action; exit code 1 where a data set could not be had or a file is damaged."""
+    """Execute one action; return 1 if a data set is not available or a file is damaged."""
     if options.action == "where":
-        return _where()
+        where = datasets.where()
+        print(f"cache   {where.cache} ({len(where.files)} files; DGPBENCH_CACHE moves it)")
+        print(f"mirror  {where.mirror or 'none (DGPBENCH_MIRROR names a directory or URL laid out as <host>/<path>)'}")
+        for path in where.files:
+            print(f"  {path.relative_to(where.cache)}  {path.stat().st_size:,} bytes")
+        return 0
     if options.action == "import":
         rows = datasets.import_path(options.path)
     else:
@@ -18,12 +35,3 @@ def data(options: Namespace) -> int:
     for row in rows:
         print(f"{row.name:<12} {row.status:<9} {row.detail}", flush=True)
     return int(any(row.status not in GOOD for row in rows))
-
-
-def _where() -> int:
-    where = datasets.where()
-    print(f"cache   {where.cache} ({len(where.files)} files; DGPBENCH_CACHE moves it)")
-    print(f"mirror  {where.mirror or 'none (DGPBENCH_MIRROR names a directory or URL laid out as <host>/<path>)'}")
-    for path in where.files:
-        print(f"  {path.relative_to(where.cache)}  {path.stat().st_size:,} bytes")
-    return 0

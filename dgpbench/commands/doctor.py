@@ -1,54 +1,77 @@
-"""``dgpbench doctor``: versions, threads, cache, and what is missing, each with what mends it."""
+"""``dgpbench doctor``: versions, threads, cache, and what is missing, with how to fix it."""
 
 import json
 import os
 import platform
 import re
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any, NamedTuple
 
+from dgpbench.commands.arguments import add_json
+
 
 class Check(NamedTuple):
-    """One line: ``ok`` is None for what is merely worth knowing."""
+    """One line: ``ok`` is None for information."""
 
     name: str
     found: str
     ok: bool | None
-    mend: str = ""
+    fix: str = ""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench doctor``."""
+    add_json(parser)
 
 
 def doctor(options: Namespace) -> int:
-    """Print every check; exit code 1 where something is broken."""
-    checks = [_python(), *_packages(), _tensorflow(), *_extras(), *_machine(), *_data()]
+    """Print every check; return 1 if something is broken."""
+    checks = [*_versions(), *_extras(), *_machine()]
     if options.json:
         print(json.dumps([check._asdict() for check in checks], indent=2))
     else:
         for check in checks:
             mark = {True: "ok ", False: "BAD", None: "   "}[check.ok]
-            print(f"{mark} {check.name:<24} {check.found}{'; ' + check.mend if check.mend else ''}")
+            print(f"{mark} {check.name:<24} {check.found}{'; ' + check.fix if check.fix else ''}")
     return int(any(check.ok is False for check in checks))
 
 
-def _python() -> Check:
+def _versions() -> Iterator[Check]:
+    """Check Python, every runtime requirement of our own metadata, and that the large packages can be imported."""
+    from dgpbench.system import tf_session
+
     fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    return Check(
+    yield Check(
         "python", platform.python_version(), fine, "" if fine else "dgpbench runs on Python 3.11, 3.12 and 3.13"
     )
-
-
-def _packages() -> list[Check]:
-    """Every runtime requirement of our own metadata, against what is installed."""
-    checks = []
     for requirement in _required(""):
-        found, fine = _found(requirement)
-        checks.append(Check(requirement.name, found, fine, "" if fine else f"pip install '{_plain(requirement)}'"))
-    return checks
+        found, fine = _installed(requirement)
+        plain = re.sub(r"\[.*?\]", "", f"{requirement.name}{requirement.specifier}")
+        yield Check(requirement.name, found, fine, "" if fine else f"pip install '{plain}'")
+    try:
+        tf_session.start(1, "float64")
+        import pyarrow  # noqa: F401  its newest versions install beside numpy 1 but cannot be imported
+        import tensorflow_probability  # noqa: F401
+    except ImportError as problem:
+        yield Check("imports", str(problem).splitlines()[0], False, "the versions above do not work together")
+    else:
+        yield Check("imports", "tensorflow, gpflow, tensorflow_probability and pyarrow", True)
+
+
+def _extras() -> Iterator[Check]:
+    """Check the requirements of each extra, except the developers' one."""
+    for extra in metadata.metadata("dgpbench").get_all("Provides-Extra") or []:
+        for requirement in _required(extra) if extra != "dev" else ():
+            found, fine = _installed(requirement)
+            fix = "" if fine else f"in a checkout, pip install '.[{extra}]'"
+            yield Check(f"extra {extra}", f"{requirement.name} {found}", None, fix)
 
 
 def _required(extra: str) -> list[Any]:
-    """The requirements of our own metadata, or those that an extra adds."""
+    """Return the requirements of our own metadata, or those that an extra adds."""
     from packaging.requirements import Requirement
 
     def holds(requirement: Requirement, extra: str) -> bool:
@@ -58,8 +81,8 @@ def _required(extra: str) -> list[Any]:
     return [each for each in every if holds(each, extra) and not (extra and holds(each, ""))]
 
 
-def _found(requirement: Any) -> tuple[str, bool]:
-    """The version that is installed, and whether it is one that we take."""
+def _installed(requirement: Any) -> tuple[str, bool]:
+    """Return the installed version, and whether it fulfils the requirement."""
     try:
         version = metadata.version(requirement.name)
     except metadata.PackageNotFoundError:
@@ -67,48 +90,13 @@ def _found(requirement: Any) -> tuple[str, bool]:
     return version, requirement.specifier.contains(version, prereleases=True)
 
 
-def _plain(requirement: Any) -> str:
-    return re.sub(r"\[.*?\]", "", f"{requirement.name}{requirement.specifier}")
-
-
-def _tensorflow() -> Check:
-    from dgpbench.system import tf_session
-
-    try:
-        tf_session.start(1, "float64")
-        import pyarrow  # noqa: F401  its newest versions install beside numpy 1 but cannot be imported
-        import tensorflow_probability  # noqa: F401
-    except ImportError as problem:
-        return Check("imports", str(problem).splitlines()[0], False, "the versions above do not work together")
-    return Check("imports", "tensorflow, gpflow, tensorflow_probability and pyarrow", True)
-
-
-def _extras() -> list[Check]:
-    """What each extra of our own metadata adds, but for the one of developers."""
-    checks = []
-    for extra in metadata.metadata("dgpbench").get_all("Provides-Extra") or []:
-        for requirement in _required(extra) if extra != "dev" else ():
-            found, fine = _found(requirement)
-            mend = "" if fine else f"in a checkout, pip install '.[{extra}]'"
-            checks.append(Check(f"extra {extra}", f"{requirement.name} {found}", None, mend))
-    return checks
-
-
-def _machine() -> list[Check]:
+def _machine() -> Iterator[Check]:
     import psutil
 
-    gigabytes = psutil.virtual_memory().total / 2**30
-    return [
-        Check("cores", str(os.cpu_count()), None, "num_threads= sets how many one run uses (default 1)"),
-        Check("memory", f"{gigabytes:.0f} GiB", None),
-    ]
-
-
-def _data() -> list[Check]:
     from dgpbench.data import datasets
 
     where = datasets.where()
-    return [
-        Check("cache", f"{where.cache} ({len(where.files)} files)", None, "DGPBENCH_CACHE moves it"),
-        Check("mirror", where.mirror or "none", None, "" if where.mirror else "DGPBENCH_MIRROR names one"),
-    ]
+    yield Check("cores", str(os.cpu_count()), None, "num_threads= sets how many one run uses (default 1)")
+    yield Check("memory", f"{psutil.virtual_memory().total / 2**30:.0f} GiB", None)
+    yield Check("cache", f"{where.cache} ({len(where.files)} files)", None, "DGPBENCH_CACHE moves it")
+    yield Check("mirror", where.mirror or "none", None, "" if where.mirror else "DGPBENCH_MIRROR names one")

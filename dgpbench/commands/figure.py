@@ -1,10 +1,11 @@
 """``dgpbench figure ITEM``: the figure of a published item, or the scores and ranks of a published table."""
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dgpbench.commands.arguments import add_format, add_item
 from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.report.collect import collect
@@ -76,3 +77,15 @@ def default_path(item: items.Item, kind: str) -> Path:
     """results/figures/ITEM.png, with the budget where it is not the paper's."""
     budget = "" if item.budget == "paper" else f"-{item.budget}"
     return Path(item.results_dir, "figures", f"{item.name}{budget}.{kind}")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench figure``."""
+    add_item(parser)
+    add_format(parser, FORMATS)
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="file of the figure, or the folder of `figure all` (default: results/figures/ITEM.png, or ITEM-BUDGET.png "
+        "if the budget is not the paper's); further figures of an item are written beside it as FILE-NAME",
+    )

@@ -1,11 +1,12 @@
-"""``dgpbench fit``: a model of all rows of a table, kept in a directory that ``dgpbench predict`` reads."""
+"""``dgpbench fit``: fit a model to all rows of a table and save it for ``dgpbench predict``."""
 
 import shutil
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
 
+from dgpbench.commands.arguments import add_overrides
 from dgpbench.config.overrides import parse
 from dgpbench.errors import Diverged, UserError
 from dgpbench.methods.interface import OUTSIDE
@@ -16,14 +17,32 @@ from dgpbench.saved_model import ANOTHER, HeldOut, Model, fit_model, held_out_sc
 NOT_HERE = ("task", "split", "results_dir", "plot", "timeout_minutes", "dataset.test_path", "training.trace_test")
 
 
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench fit``."""
+    example = "dgpbench fit dataset=csv dataset.path=houses.csv dataset.target=price method=mf --output model/"
+    parser.description = f"{str(parser.description).rstrip('.')}: {example}"
+    add_overrides(parser, "settings, as for `run`")
+    parser.add_argument("--output", required=True, metavar="DIRECTORY", help="directory of the model")
+    parser.add_argument(
+        "--holdout",
+        type=float,
+        default=0.1,
+        metavar="SHARE",
+        help="fraction of rows held out from a first fit, to score it; 0 skips that fit (default: 0.1)",
+    )
+
+
 def fit(options: Namespace) -> int:
-    """Score a held-out part, fit to all rows, save.
+    """Score held-out rows, fit to all rows, save.
 
     :raises UserError: before anything is fitted
     """
-    run = _run_of(options.overrides)
+    for key in (override.key_or_group for override in parse(options.overrides)):
+        if key in NOT_HERE or key.startswith("task."):
+            raise UserError(f"fit trains on all rows of one table and has no {key}; use `dgpbench run` for it")
+    run = check_overrides([*options.overrides, "plot=false"], multirun=False)[0]
     if not 0 <= options.holdout < 1:
-        raise UserError(f"--holdout={options.holdout:g} cannot be used; it takes a share of at least 0 and below 1")
+        raise UserError(f"--holdout={options.holdout:g} cannot be used; it must be at least 0 and below 1")
     try:
         with prepared(options.output) as target:
             return _fit_and_save(run, options.holdout, target)
@@ -32,18 +51,11 @@ def fit(options: Namespace) -> int:
         return 1
     except UserError:
         raise
-    except Exception as ended:  # a method from outside may fail in any way; ours tell where
+    except Exception as ended:  # a plug-in may fail in any way; an error of ours needs its traceback
         if not run.card.family.startswith(OUTSIDE):
             raise
         print(f"dgpbench: the fit failed, and no model was saved: {type(ended).__name__}: {ended}", file=sys.stderr)
         return 1
-
-
-def _run_of(overrides: list[str]) -> Run:
-    for key in (override.key_or_group for override in parse(overrides)):
-        if key in NOT_HERE or key.startswith("task."):
-            raise UserError(f"fit trains on all rows of one table and has no {key}; `dgpbench run` has it")
-    return check_overrides([*overrides, "plot=false"], multirun=False)[0]
 
 
 def _fit_and_save(run: Run, share: float, target: Path) -> int:
@@ -58,7 +70,9 @@ def _fit_and_save(run: Run, share: float, target: Path) -> int:
     first, second = (Checkpoints(kept / name, every_seconds=interval()) for name in names)
     held_out = held_out_scores(run, table, share, first) if share else None
     if held_out:
-        print(_of_held_out(held_out), flush=True)
+        scores = summary.held_out_lines(held_out.num_test, held_out.num_train, held_out.scores)
+        repeated = summary.repeated_lines(held_out.num_repeated, held_out.num_test)
+        print("\n".join([*scores, *repeated]), flush=True)
     model = fit_model(run, table, checkpoints=second)
     if held_out:
         model = replace(model, about={**model.about, "scores": held_out.scores, "held_out": held_out.num_test})
@@ -72,13 +86,8 @@ def _fit_and_save(run: Run, share: float, target: Path) -> int:
     return 0
 
 
-def _of_held_out(held_out: HeldOut) -> str:
-    repeated = summary.repeated_lines(held_out.num_repeated, held_out.num_test)
-    return "\n".join([*summary.held_out_lines(held_out.num_test, held_out.num_train, held_out.scores), *repeated])
-
-
 def _picture(model: Model, held_out: HeldOut, target: Path) -> str:
-    """Draw the held-out rows beside the model, and say where; if that fails, why."""
+    """Draw the held-out rows beside the model; return the place of the picture, or why there is none."""
     from dgpbench.report.figures.run_figure import run_figure, save
 
     choices, name = model.about["choices"], model.about["data"]["name"]

@@ -1,11 +1,13 @@
-"""``dgpbench list``: what conf/ holds, one line each."""
+"""``dgpbench list``: the entries of a group of conf/, one line each."""
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from dgpbench.config import groups, references
+from dgpbench.commands.arguments import add_json
+from dgpbench.commands.cite import reference
+from dgpbench.config import groups
 from dgpbench.system.progress import counted
 
 SHOWN = {
@@ -18,43 +20,42 @@ SHOWN = {
 }
 
 
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench list``."""
+    parser.add_argument("group", choices=tuple(SHOWN))
+    add_json(parser)
+
+
 def listing(options: Namespace) -> int:
     """Print the entries of one group as a table or as JSON."""
     entries = [entry(options.group, name) for name in groups.names(options.group[:-1])]
     if options.group == "methods":
-        entries += _installed({each["name"] for each in entries})
+        known = {each["name"] for each in entries}
+        entries += [_offered(each) for each in sorted(entry_points(group="dgpbench.methods")) if each.name not in known]
     if options.json:
         print(json.dumps(entries, indent=2))
         return 0
     width = max((len(each["name"]) for each in entries), default=0)
+    units = {"n": "row", "d": "feature"}
     for each in entries:
-        facts = [_fact(key, each.get(key)) for key in SHOWN[options.group] if each.get(key) not in (None, "")]
+        values: dict[str, Any] = {key: each.get(key) for key in SHOWN[options.group] if each.get(key) not in (None, "")}
+        facts = [counted(value, units[key]) if key in units else str(value) for key, value in values.items()]
         print(f"{each['name']:<{width}}  {'; '.join(facts)}")
     return 0
 
 
 def entry(group: str, name: str) -> dict[str, Any]:
-    """The facts of one entry that a list shows, from its file."""
+    """Return what a list shows of one entry, from its file."""
     values = groups.describe(group[:-1], name)
     shown: dict[str, Any] = {key: values.get(key) for key in SHOWN[group]}
     if "citation" in shown:
-        shown["citation"] = references.text(shown["citation"])
+        shown["citation"] = reference(shown["citation"])
     return {"name": name} | shown
 
 
-def _installed(known: set[str]) -> list[dict[str, Any]]:
-    """The methods that installed packages offer."""
-    return [_offered(each) for each in sorted(entry_points(group="dgpbench.methods")) if each.name not in known]
-
-
 def _offered(point: EntryPoint) -> dict[str, Any]:
-    """Our own baselines as ``cite`` has them; another package is not loaded, and only where its method is is known."""
+    """Return what a list shows of an installed method; only our own baselines are loaded."""
     if point.dist is None or point.dist.name != "dgpbench":
         return {"name": point.name, "title": f"plug-in, {point.value}"}
     method = point.load()
-    return {"name": point.name, "title": method.title, "citation": references.text(method.citation)}
-
-
-def _fact(key: str, value: Any) -> str:
-    units = {"n": "row", "d": "feature"}
-    return counted(value, units[key]) if key in units else str(value)
+    return {"name": point.name, "title": method.title, "citation": reference(method.citation)}

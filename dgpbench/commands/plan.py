@@ -1,35 +1,34 @@
-"""``dgpbench plan``: the runs of an item, and what is left to do."""
+"""``dgpbench plan``: the runs of an item, their state, and the time left."""
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from dgpbench.benchmarks.forecast import TIMES_THE_PRODUCTS, between, least_seconds
-from dgpbench.commands.validate import declared
+from dgpbench.benchmarks import cost
+from dgpbench.benchmarks.cost import TIMES_THE_PRODUCTS, Estimate
+from dgpbench.commands.arguments import add_item, add_json
+from dgpbench.commands.validate import declared_sizes
 from dgpbench.experiments.items import load
-from dgpbench.experiments.plan import (
-    BLOCKED,
-    CONFLICT,
-    MISSING,
-    Planned,
-    count,
-    matrix,
-    plan_of,
-    seconds_each,
-)
+from dgpbench.experiments.plan import BLOCKED, CONFLICT, MISSING, Planned, count, matrix, plan_of
 from dgpbench.report.collect import collect, frame_of
-from dgpbench.runs.resolve import Run
 from dgpbench.system.progress import counted, in_words
 
 
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench plan``."""
+    add_item(parser)
+    add_json(parser)
+
+
 def plan(options: Namespace) -> int:
-    """Print the matrix of an item: done/wanted for each data set and column, and the time left."""
+    """Print done/wanted for each data set and column of an item, and the time left."""
     item = load(options.item, options.overrides)
     runs = plan_of(item)
-    todo = [run for run in runs if run.state == MISSING]
-    there = Path(item.results_dir).exists()  # `run` and `reproduce` make the folder
-    left = _left(todo, seconds_each(todo, collect(item.results_dir) if there else frame_of(())))
+    exists = Path(item.results_dir).exists()  # `run` and `reproduce` create the folder
+    records = cost.Records(collect(item.results_dir) if exists else frame_of(()), item.budget, item.protocol)
+    left = TimeLeft.of([run for run in runs if run.state == MISSING], records)
     if options.json:
         entries = [
             {"overrides": list(each.overrides), "state": each.state, "directory": str(each.directory)}
@@ -37,14 +36,12 @@ def plan(options: Namespace) -> int:
             | ({"why": each.why} if each.why else {})
             for each in runs
         ]
-        whole, least = not left.others, left.seconds + TIMES_THE_PRODUCTS[0] * left.products
-        times = {"seconds_left": least if whole else None, "seconds_left_at_least": None if whole else least or None}
-        print(json.dumps({"item": item.name, "counts": count(runs), **times, "runs": entries}, indent=2))
+        print(json.dumps({"item": item.name, "counts": count(runs), **left.to_json(), "runs": entries}, indent=2))
         return 0
     print(matrix(runs))
     counts = ", ".join(f"{number} {state}" for state, number in count(runs).items() if number)
     print(f"\n{item.name}, protocol {item.protocol}, budget {item.budget}: {counted(len(runs), 'run')}: {counts}")
-    print(f"left with one worker: {left.in_words()}")
+    print(f"left with one worker: {left.describe()}")
     for run in runs:
         if run.state in (BLOCKED, CONFLICT):
             print(f"{run.state}: {run.why}")
@@ -52,53 +49,71 @@ def plan(options: Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class _Left:
-    """How long the runs that are to do will take.
+class TimeLeft:
+    """Time of the missing runs.
 
-    :param like: how many are like runs that are done
-    :param seconds: of those, by the runs that they are like
-    :param others: how many are like none
-    :param products: seconds that the matrix products of those take
-    :param unknown: how many of those have no products to count
+    :param estimates: of the runs with similar finished runs
+    :param products: for each other run the seconds of its counted products; None if they cannot be counted
     """
 
-    like: int
-    seconds: float
-    others: int
-    products: float
-    unknown: int
+    estimates: list[Estimate]
+    products: list[float | None]
 
-    def in_words(self) -> str:
-        known = f"about {in_words(self.seconds)}"
-        if not self.others:
-            return known
-        others = f"{between(self.products)}, by matrix products"
-        if self.like:
-            others = f"of methods without a run yet {others}"
+    @classmethod
+    def of(cls, missing: list[Planned], records: cost.Records) -> "TimeLeft":
+        """Estimate each run from finished runs, else from its counted products."""
+        known: dict[tuple[Path, str], Estimate | float | None] = {}
+        keys = []
+        for run in (each.run for each in missing):
+            key = (run.directory.parent, str(run.changed))  # splits and seeds share an estimate
+            keys.append(key)
+            if key not in known:
+                known[key] = records.like(run)
+                if known[key] is None and "n" in run.dataset:
+                    sizes = declared_sizes(run)
+                    known[key] = records.scaled(run, sizes.num_rows, sizes.num_features)
+                    if known[key] is None:
+                        known[key] = cost.least_seconds(run, sizes.num_rows, sizes.num_features)
+        times = [known[key] for key in keys]
+        estimates = [each for each in times if isinstance(each, Estimate)]
+        return cls(estimates, [each for each in times if not isinstance(each, Estimate)])
+
+    @property
+    def estimated(self) -> Estimate:
+        """The sum of the estimates."""
+        parts = zip(*self.estimates, strict=True) if self.estimates else ((), (), ())
+        return Estimate(*map(sum, parts))
+
+    @property
+    def counted(self) -> float:
+        """Seconds of all counted products."""
+        return sum(each or 0.0 for each in self.products)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the seconds left, or a lower bound if there are runs without an estimate; and the range."""
+        low, high = (factor * self.counted for factor in TIMES_THE_PRODUCTS)
+        least, whole = self.estimated.seconds + low, not self.products
+        spread = [self.estimated.low + low, self.estimated.high + high]
+        return {
+            "seconds_left": least if whole else None,
+            "seconds_left_at_least": None if whole else least or None,
+            "seconds_left_between": None if None in self.products else spread,
+        }
+
+    def describe(self) -> str:
+        """Return the time left in words."""
+        expected, low, high = self.estimated
+        words = f"about {in_words(expected)}"
+        if in_words(low) != in_words(high):
+            words += f" (between {in_words(low)} and {in_words(high)})"
+        if not self.products:
+            return words
+        unknown, by_products = self.products.count(None), f"{cost.between(self.counted)}, by matrix products"
+        if self.estimates:
+            by_products += f", for {counted(len(self.products) - unknown, 'run')} without"
         parts = {
-            f"{known} for {counted(self.like, 'run')} of methods with records": self.like,
-            others: self.products,
-            f"{counted(self.unknown, 'run')} not counted, whose time nobody knows before one is done": self.unknown,
+            f"{words} for {counted(len(self.estimates), 'run')} with similar finished runs": self.estimates,
+            by_products: self.counted,
+            f"{counted(unknown, 'run')} without a time estimate": unknown,
         }
         return "; ".join(text for text, some in parts.items() if some)
-
-
-def _left(todo: list[Planned], seconds: list[float | None]) -> _Left:
-    """What records say of each run, and where they say nothing the time of its products."""
-    bounds: dict[str, float | None] = {}
-    found = []
-    others = [each.run for each, known in zip(todo, seconds, strict=True) if known is None]
-    for run in others:
-        key = f"{run.directory.parent} {run.changed}"
-        if key not in bounds:
-            bounds[key] = _least_seconds(run)
-        found.append(bounds[key])
-    known = [each for each in seconds if each is not None]
-    return _Left(len(known), sum(known), len(others), sum(each or 0.0 for each in found), found.count(None))
-
-
-def _least_seconds(run: Run) -> float | None:
-    if "n" not in run.dataset:
-        return None
-    sizes = declared(run)
-    return least_seconds(run, sizes.num_rows, sizes.num_features)

@@ -1,13 +1,14 @@
-"""``dgpbench predict``: mean, standard deviation and quantiles of new rows, part by part."""
+"""``dgpbench predict``: predict mean, standard deviation and quantiles of new rows, part by part."""
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from dgpbench.commands.arguments import add_overrides
 from dgpbench.commands.output import say
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
@@ -25,13 +26,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 READ_BY = ("separator", "decimal", "thousands", "encoding", "header", "sheet", "na_values")
-
-
 DIGITS = "%.10g"
 
 
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench predict``."""
+    parser.add_argument("model", help="directory of a fitted model or a finished run")
+    parser.add_argument("table", metavar="FILE", help="new rows, with the columns of the training table")
+    output = "a csv file, also as .gz, .bz2 or .xz (default: standard output)"
+    parser.add_argument("--output", metavar="FILE", help=output)
+    quantiles = "probabilities (default: 0.05,0.5,0.95)"
+    parser.add_argument("--quantiles", default="0.05,0.5,0.95", metavar="P,...", help=quantiles)
+    copied = "a column of FILE to copy to the predictions (repeatable)"
+    parser.add_argument("--id", action="append", default=[], metavar="COLUMN", help=copied)
+    add_overrides(parser, "file format, if it differs from the training file's, such as dataset.encoding=utf-16")
+
+
 def predict(options: Namespace) -> int:
-    """Read, predict and write some thousands of rows at a time, so that a million fit in memory."""
+    """Read, predict and write some thousands of rows at a time, so that a million rows fit in memory."""
     quantiles = _quantiles(options.quantiles)
     model = load(options.model, lambda text: say(f"dgpbench: {text}"))
     if not model.description.family.startswith(OUTSIDE):  # a plug-in may use tf.keras
@@ -64,7 +76,7 @@ def _quantiles(text: str) -> list[float]:
 
 
 def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
-    """All parts to one file, which is there only if all of them are."""
+    """Write all parts to one file, which appears when it is complete."""
     rows, opener = 0, _opener(output, path)
     with replacing(output, ANOTHER_OUTPUT) as partial, opener(partial, "wt", encoding="utf-8", newline="") as file:
         for frame in parts:
@@ -74,9 +86,9 @@ def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
 
 
 def _opener(output: Path, path: Path) -> Callable[..., IO[str]]:
-    """What opens the file of predictions, by its ending.
+    """Return the function that opens the file of predictions, by its ending.
 
-    :raises UserError: where it is the table that is read, or its name says that it is no csv file
+    :raises UserError: if it is the table that is read, or its ending is not that of a csv file
     """
     if output.exists() and output.samefile(path):
         raise UserError(f"--output {output} is the table that is read; choose another file")
@@ -87,9 +99,9 @@ def _opener(output: Path, path: Path) -> Callable[..., IO[str]]:
 
 
 def _reading(model: Model, overrides: list[str]) -> TableSettings:
-    """How the file is read: as the training file, where nothing else is said.
+    """Return how the file is read: like the training file, except for the overrides.
 
-    :raises UserError: for a setting that is not about how a file is read
+    :raises UserError: for a setting that does not concern reading a file
     """
     known, given = declared(TableSettings), {}
     for override in parse(overrides):
@@ -98,7 +110,7 @@ def _reading(model: Model, overrides: list[str]) -> TableSettings:
             takes = ", ".join(f"dataset.{each}" for each in READ_BY)
             raise UserError(
                 f"predict takes settings of how the file is read, {takes}, and not {override.input_line}; columns that "
-                "the model was not fitted to are ignored"
+                "are not in the training table are ignored"
             )
         given[name] = known[name].read(f"dataset.{name}", override.value())
     return replace(model.description.reading, **given)
@@ -112,11 +124,11 @@ def _predicted(
     copied: list[str],
     unknown: Counter[tuple[str, str]],
 ) -> Iterator["pd.DataFrame"]:
-    """The columns of predictions of successive rows of a file.
+    """Yield the columns of predictions of successive rows of a file.
 
-    :param copied: columns of the file that stand before the predictions
-    :param unknown: takes the categories that training did not have
-    :raises UserError: where the file holds no rows, or not the columns that the model was fitted to
+    :param copied: columns of the file to put before the predictions
+    :param unknown: counts the categories that were not in the training table
+    :raises UserError: if the file has no rows, or lacks columns of the training table
     """
     import pandas as pd
 
@@ -125,22 +137,16 @@ def _predicted(
         if not len(frame):
             continue
         empty, X = False, model.inputs(frame, str(path), reading, unknown)
-        ids = _columns(frame, copied, path)
+        for name in copied:
+            if name not in frame.columns:
+                near = did_you_mean(name, frame.columns)
+                columns = ", ".join(frame.columns[:30])
+                raise UserError(f"--id {name} is not a column of {path}; its columns are {columns}{near}")
+        ids = frame[copied]
         predictions = pd.concat([pd.DataFrame(prediction_columns(each, quantiles)) for each in model.in_chunks(X)])
         if twice := sorted({*ids.columns} & {*predictions.columns}):
             raise UserError(f"--id {twice[0]}: the predictions have a column of that name; rename it in {path}")
-        ids = ids.astype(object)  # which no format of numbers touches
+        ids = ids.astype(object)  # copied as they are, without a number format
         yield pd.concat([ids.reset_index(drop=True), predictions.reset_index(drop=True)], axis=1)
     if empty:
-        raise UserError(f"{path} holds no rows below its header: there is nothing to predict")
-
-
-def _columns(frame: "pd.DataFrame", names: list[str], path: Path) -> "pd.DataFrame":
-    """
-    :raises UserError: where the file lacks one
-    """
-    for name in names:
-        if name not in frame.columns:
-            hint = did_you_mean(name, frame.columns)
-            raise UserError(f"--id {name} is not a column of {path}, which has {', '.join(frame.columns[:30])}{hint}")
-    return frame[names]
+        raise UserError(f"{path} has no rows below its header: nothing to predict")

@@ -1,7 +1,9 @@
 """``dgpbench report``: one offline HTML file with every table, comparison, statistic and figure that records allow."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
+
+from dgpbench.commands.arguments import add_results_dir
 
 
 def report(options: Namespace) -> int:
@@ -12,3 +14,9 @@ def report(options: Namespace) -> int:
     output = options.output or Path(options.results_dir, "report.html")
     print(f"report: {write_report(options.results_dir, output, cores())}")
     return 0
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench report``."""
+    add_results_dir(parser)
+    parser.add_argument("--output", metavar="FILE", help="file of the report (default: report.html in that folder)")

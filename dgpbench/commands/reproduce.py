@@ -1,16 +1,18 @@
 """``dgpbench reproduce``: run what is missing of an item, then render it."""
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dgpbench.commands.arguments import add_item
 from dgpbench.commands.figure import default_path, draw
 from dgpbench.commands.output import say
 from dgpbench.commands.run import with_picture
 from dgpbench.errors import UserError
 from dgpbench.experiments import engine, slurm
 from dgpbench.experiments.items import Item, load
-from dgpbench.experiments.plan import BLOCKED, BROKEN, CONFLICT, MISSING, count, plan_of
-from dgpbench.experiments.reproduce import complete, runs_of, say_blocked
+from dgpbench.experiments.plan import BLOCKED, BROKEN, CONFLICT, MISSING, Planned, count, plan_of
 from dgpbench.report import published, tables
 from dgpbench.report.collect import collect
 from dgpbench.report.compare import comparison
@@ -20,64 +22,114 @@ from dgpbench.runs.resolve import Run
 from dgpbench.system.progress import counted
 
 
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench reproduce``."""
+    add_item(parser)
+    parser.add_argument("--retry-failed", action="store_true", help="run failed runs again")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
+    parser.add_argument("--engine", choices=("local", "slurm"), default="local", help="where to run (default: local)")
+    launcher = "slurm: settings of your site, as in conf/launcher/slurm.yaml"
+    parser.add_argument("--launcher", metavar="FILE", help=launcher)
+    parser.add_argument("--wait", action="store_true", help="slurm: return when the jobs have ended")
+
+
 def reproduce(options: Namespace) -> int:
-    """Run and render; the exit code is that of the runs."""
+    """Run and render; return the exit code of the runs."""
     if options.workers < 1:
         raise UserError(f"--workers {options.workers} cannot be used; it takes a whole number of at least 1")
     item = load(options.item, options.overrides)
     if options.engine == "slurm":
         return _on_cluster(item, options)
     if options.wait or options.launcher:
-        raise UserError("--wait and --launcher belong to --engine slurm; without it the runs are carried out here")
-    done = complete(item, retry_failed=options.retry_failed, workers=options.workers, say=say, report=_report)
+        raise UserError("--wait and --launcher need --engine slurm; without it runs are executed on this machine")
+    done = complete(item, retry_failed=options.retry_failed, workers=options.workers, say=say)
     if done.ended:
         say(f"{counted(len(done.ended), 'run')}: {outcomes.summary(done.ended)}")
     if done.kept_failures:
-        say(f"{counted(done.kept_failures, 'earlier run')} failed and left alone; --retry-failed runs such again")
+        say(f"{counted(done.kept_failures, 'earlier run')} failed and not run again; --retry-failed runs such runs")
     _render(item, options)
     return done.exit_code()
 
 
-def _on_cluster(item: Item, options: Namespace) -> int:
-    """Submit what neither records nor queued jobs have, then render what there is; 1 where runs failed or conflict."""
-    launcher = slurm.read_launcher(options.launcher)
-    wanted = (MISSING, BROKEN, BLOCKED) if options.retry_failed else (MISSING,)
+@dataclass(frozen=True)
+class Reproduction:
+    """The planned runs, the outcomes of those that were executed, and the number of earlier failures left alone."""
+
+    planned: list[Planned]
+    ended: list[Outcome]
+    kept_failures: int
+
+    def exit_code(self) -> int:
+        """Return that of the outcomes, and at least 1 if earlier failures remain."""
+        return max(outcomes.exit_code(self.ended), int(self.kept_failures > 0))
+
+
+def complete(
+    item: Item,
+    *,
+    retry_failed: bool = False,
+    workers: int = 1,
+    say: Callable[[str], None] = print,
+    execute: Callable[..., list[Outcome]] = engine.engine,
+) -> Reproduction:
+    """Execute the missing runs of an item, and those in conflict, which are refused one by one.
+
+    :param retry_failed: whether to execute also failed runs and those that wait for them
+    :param execute: ``engine.engine``, or a test's replacement
+    """
     runs = plan_of(item)
-    todo = [each for each in runs if each.state in wanted]
-    say_blocked([] if options.retry_failed else runs, say)
+    states = (MISSING, CONFLICT, BROKEN, BLOCKED) if retry_failed else (MISSING, CONFLICT)
+    todo = [each for each in runs if each.state in states]
+    left = [] if retry_failed else [each for each in runs if each.state in (BROKEN, BLOCKED)]
+    say(f"{item.name}: {counted(len(runs), 'run')}, {len(todo):,} to do")
+    _say_blocked(left, say)
+    print_line = engine.terminal_report(len(todo))
+
+    def report(number: int, run: Run, outcome: Outcome) -> None:
+        print_line(number, run, with_picture(run, outcome))
+
+    ended = execute(_runs_of(todo, item), workers, report) if todo else []
+    return Reproduction(runs, ended, sum(each.state == BROKEN for each in left))
+
+
+def _say_blocked(runs: list[Planned], say: Callable[[str], None]) -> None:
+    for each in runs:
+        if each.state == BLOCKED:
+            say(f"not run: {each.why}")
+
+
+def _runs_of(planned: list[Planned], item: Item) -> list[Run]:
+    """Return the runs to execute, with pictures of single runs only on request."""
+    pictures = "plot" in item.external
+    return [replace(each.run, limits=replace(each.run.limits, plot=pictures)) for each in planned]
+
+
+def _on_cluster(item: Item, options: Namespace) -> int:
+    """Submit what neither records nor queued jobs have; render the records; return 1 after failures or conflicts."""
+    launcher = slurm.read_launcher(options.launcher)
+    states = (MISSING, BROKEN, BLOCKED) if options.retry_failed else (MISSING,)
+    runs = plan_of(item)
+    todo = [each for each in runs if each.state in states]
+    _say_blocked([] if options.retry_failed else runs, say)
     if todo:
-        slurm.carry_out(runs_of(todo, item), launcher, item.results_dir, say, waiting=options.wait)
+        slurm.submit_missing(_runs_of(todo, item), launcher, item.results_dir, say, waiting=options.wait)
     counts = count(plan_of(item))
     say(f"{item.name}: " + ", ".join(f"{number} {state}" for state, number in counts.items() if number))
     _render(item, options)
     return int(counts[BROKEN] + counts[CONFLICT] > 0)
 
 
-def _report(total: int) -> engine.Report:
-    """A line for each run that ends, and its picture where that was asked for."""
-    tell = engine.terminal_report(total)
-
-    def report(number: int, run: Run, outcome: Outcome) -> None:
-        tell(number, run, with_picture(run, outcome))
-
-    return report
-
-
 def _render(item: Item, options: Namespace) -> None:
-    """The item's table and the share that agrees with the paper, and its picture."""
+    """Print the item's table and the share that agrees with the paper, and draw its picture."""
+    frame = collect(item.results_dir)
     if item.blocks:
-        _print_table(item, options)
+        print(tables.render(tables.table(options.item, options.overrides, frame), "md"), end="")
+        if published.of_item(options.item):
+            print("\nBeside the published numbers (dgpbench compare):")
+            for share in comparison(options.item, options.overrides, frame).shares():
+                print(f"- {share.text}")
     if item.figure:
         try:
-            draw(item, collect(item.results_dir), Path(default_path(item, "png")))
+            draw(item, frame, Path(default_path(item, "png")))
         except UserError as refusal:  # an item whose runs all failed has no picture; the runs' exit code stands
             say(f"dgpbench: {refusal}")
-
-
-def _print_table(item: Item, options: Namespace) -> None:
-    frame = collect(item.results_dir)
-    print(tables.render(tables.table(options.item, options.overrides, frame), "md"), end="")
-    if published.of_item(options.item):
-        print("\nBeside the published numbers (dgpbench compare):")
-        for share in comparison(options.item, options.overrides, frame).shares():
-            print(f"- {share.text}")

@@ -4,11 +4,12 @@ import os
 import random
 import re
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dgpbench.commands.arguments import add_actions, add_item, add_overrides, add_results_dir
 from dgpbench.config import groups
 from dgpbench.errors import UserError
 from dgpbench.runs import compact_records, store
@@ -202,3 +203,34 @@ def _pick(words: Sequence[str]) -> StoredRecord:
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return names and overrides."""
     return [text for text in words if "=" not in text], [text for text in words if "=" in text]
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench results``."""
+    actions = add_actions(parser)
+    action = actions.add_parser("verify", help="verify every record, raw or compact, and the files beside it")
+    add_results_dir(action)
+    quarantine = "move damaged runs to quarantine/, so that they run again"
+    action.add_argument("--quarantine", action="store_true", help=quarantine)
+    rescore = "compute scores again from points.parquet, and name those that differ"
+    action.add_argument("--rescore", action="store_true", help=rescore)
+
+    text = "write the records of some items, or all, to results/records, one line a run, to be committed"
+    action = actions.add_parser("export", help=text, description=text)
+    items = "items and overrides; results_dir=FOLDER contains the records (default: results)"
+    add_overrides(action, items, "[ITEM ...] [KEY=VALUE ...]")
+
+    text = "import raw or compact records of another machine"
+    action = actions.add_parser("import", help=text, description=text)
+    places = "folders that contain runs/, .jsonl files or folders of them; results_dir=FOLDER is the target"
+    add_overrides(action, places, "PATH ...")
+
+    text = "print the runs behind each number of an item, and the command that reruns one"
+    action = actions.add_parser("trace", help=text, description=text)
+    add_item(action, "such as dataset=boston")
+
+    text = "rerun a run and check that its scores match its record: exit code 1 if they do not"
+    action = actions.add_parser("redo", help=text, description=text)
+    run = "a run's directory, FILE.jsonl:LINE, or its settings; with --random an item, or settings"
+    add_overrides(action, run, "RUN")
+    action.add_argument("--random", action="store_true", help="pick one at random")

@@ -1,6 +1,6 @@
-"""``dgpbench run``: checks the command line, carries out the run, and turns outcomes into an exit code.
+"""``dgpbench run``: check the command line, execute the run, and turn outcomes into an exit code.
 
-One run needs no launcher; a sweep goes through the real ``@hydra.main``, so that Hydra's launchers and flags all work.
+One run needs no launcher. A sweep goes through ``@hydra.main``, so that all of Hydra's launchers and flags work.
 """
 
 import os
@@ -14,14 +14,14 @@ from dgpbench import __version__
 from dgpbench.commands.output import say, say_nothing
 from dgpbench.config import groups
 from dgpbench.config.compose import compose
-from dgpbench.config.overrides import split_arguments
+from dgpbench.config.overrides import is_multirun, split_arguments
 from dgpbench.config.settings import shown
 from dgpbench.errors import UserError
 from dgpbench.runs import outcomes
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run, check_overrides, documented, resolve_overrides
 
-# Choices that have, between them, a run of every family, optimiser and kind of data with settings.
+# Choices that together have every family, optimiser and kind of data with settings.
 EXAMPLES = (
     ("dataset=csv",),
     ("method=gpr", "task=folds", "dataset=bimodal"),
@@ -37,7 +37,7 @@ OWNERS = {"method": "family", "training": "optimiser", "task": "name", "dataset"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out ``dgpbench run ARGUMENTS``."""
+    """Execute ``dgpbench run ARGUMENTS``."""
     if {"--help", "-h"} & set(arguments):
         print(help_text())
         return 0
@@ -47,10 +47,10 @@ def run(arguments: Sequence[str]) -> int:
     flags, overrides = split_arguments(arguments)
     if "--hydra-help" in flags:
         return call_hydra([*overrides, *flags])
-    runs = check_overrides(overrides, multirun=bool({"--multirun", "-m"} & set(flags)))
+    runs = check_overrides(overrides, multirun=is_multirun(flags))
     hydras_own = any(text.lstrip("+~").startswith("hydra") for text in overrides)
     if not flags and not hydras_own:
-        return outcomes.exit_code([_carry_out(runs[0])])
+        return outcomes.exit_code([_execute(runs[0])])
     with outcomes.collecting() as path:
         code = call_hydra([*overrides, *flags])
         ended = outcomes.read(path)
@@ -60,19 +60,19 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def task(cfg: Any) -> None:
-    """What Hydra's launchers call, in this process or another: one run, one outcome; it never raises."""
+    """Execute one run of a sweep; Hydra's launchers call this, in this process or another. It never raises."""
     from hydra.core.hydra_config import HydraConfig
 
-    del cfg  # as Hydra composed it; the overrides say the same, and which of them are settings
+    del cfg  # the overrides contain the same, and also which settings differ from their defaults
     try:
-        outcomes.add(_carry_out(resolve_overrides(HydraConfig.get().overrides.task)))
-    except UserError as refusal:  # of a combination of values, each of which is possible
+        outcomes.add(_execute(resolve_overrides(HydraConfig.get().overrides.task)))
+    except UserError as refusal:  # values that are valid alone may be invalid together
         outcomes.add(Outcome("refused", None, f"dgpbench: {refusal}"))
         print(f"dgpbench: {refusal}", file=sys.stderr, flush=True)
 
 
-def _carry_out(run: Run) -> Outcome:
-    """One run and its picture; says what it will take and how it ended."""
+def _execute(run: Run) -> Outcome:
+    """Execute a run and draw its picture; print what it will take and how it ended."""
     from dgpbench.runs.execute import execute
 
     outcome = with_picture(run, execute(run, say if run.limits.progress else say_nothing))
@@ -82,7 +82,7 @@ def _carry_out(run: Run) -> Outcome:
 
 
 def with_picture(run: Run, outcome: Outcome) -> Outcome:
-    """Draw the picture of a run that was done, where wanted; the message says where it is, or why there is none."""
+    """Draw the picture of a finished run if plot=true; add its place, or the reason of its absence, to the message."""
     if outcome.status != "done" or outcome.directory is None or not run.limits.plot:
         return outcome
     from dgpbench.report.figures.run_figure import save_run_figure
@@ -91,21 +91,21 @@ def with_picture(run: Run, outcome: Outcome) -> Outcome:
         picture = save_run_figure(Path(outcome.directory))
     except UserError as nothing:
         return replace(outcome, message=f"{outcome.message}\nno picture: {nothing}")
-    except Exception as problem:  # matplotlib, fonts, a disk that is full: the record is written all the same
+    except Exception as problem:  # matplotlib, fonts, a full disk: the record is written all the same
         again = f"`dgpbench show {outcome.directory} --plot` tries again"
         return replace(outcome, message=f"{outcome.message}\nno picture ({type(problem).__name__}: {problem}); {again}")
     return replace(outcome, message=f"{outcome.message}\npicture: {picture}")
 
 
 def call_hydra(arguments: Sequence[str]) -> int:
-    """Call the real ``@hydra.main`` function, so that sweeps, launchers and ``--cfg`` all work."""
+    """Call the ``@hydra.main`` function, for sweeps, launchers, ``--cfg`` and completion."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     from dgpbench.config.compose import register_resolvers
 
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # exceptions reach us whole
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # raise exceptions instead of printing them
     register_resolvers()
     before = sys.argv
     sys.argv = ["dgpbench run", *arguments]
@@ -121,7 +121,7 @@ def call_hydra(arguments: Sequence[str]) -> int:
 
 
 def help_text() -> str:
-    """What ``dgpbench run --help`` prints: the groups with their choices, the settings, Hydra's flags."""
+    """Return the help of ``dgpbench run``: groups with their choices, settings, Hydra's flags."""
     lines = [
         "dgpbench run [GROUP=NAME ...] [SETTING=VALUE ...] [flags]",
         "",
@@ -136,7 +136,7 @@ def help_text() -> str:
     lines += [f"  {group + '=':<12}{', '.join(groups.names(group))}" for group in groups.GROUPS]
     lines += [
         "",
-        "Settings; [in brackets] the families, optimisers or tasks that have it, where not all do. Defaults are for",
+        "Settings [of the families, optimisers or tasks that have them, if not all do]. Defaults are for",
         "protocol=lindinger2020 budget=paper; `dgpbench run GROUP=NAME ... --cfg job` prints those of others:",
     ]
     values = _defaults()
@@ -149,13 +149,13 @@ def help_text() -> str:
         "Flags: --multirun (-m) runs every combination of comma-separated values, 'range(10)' or 'glob(*)', which a",
         "shell needs quoted; --cfg job prints the configuration and runs nothing; --hydra-help explains the rest.",
         "--plugin FILE loads methods from a Python file.",
-        "A value that holds commas, '=' or brackets needs quotes inside the shell's.",
+        "A value with commas, '=' or brackets needs quotes inside the shell's.",
     ]
     return "\n".join(lines)
 
 
 def _defaults() -> dict[str, dict[str, Any]]:
-    """The values of each key by owner (a family, an optimiser, a task, a kind of data; else '')."""
+    """Return the values of each key by owner (a family, an optimiser, a task, a kind of data; else '')."""
     defaults: dict[str, dict[str, Any]] = {}
     for choices in (*EXAMPLES, *((f"method={name}",) for name in groups.added("method"))):
         values = compose(choices).values
@@ -169,9 +169,9 @@ def _defaults() -> dict[str, dict[str, Any]]:
 
 
 def _default(values: Mapping[str, Any]) -> str:
-    """'3', or '3; 1 of exact, sparse' where owners differ."""
+    """Return '3', or '3; 1 of exact, sparse' if owners differ."""
     owners: dict[str, list[str]] = {}
     for owner, value in values.items():
         owners.setdefault(shown(value), []).append(owner)
-    (usual, _), *others = owners.items()
-    return "; ".join([usual, *(f"{value} of {', '.join(names)}" for value, names in others)])
+    (first, _), *others = owners.items()
+    return "; ".join([first, *(f"{value} of {', '.join(names)}" for value, names in others)])

@@ -1,10 +1,11 @@
 """``dgpbench show RUN``: what one record, or one model, says, and the picture of a run."""
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from dgpbench import saved_model
+from dgpbench.commands.arguments import add_json
 from dgpbench.commands.figure import format_of
 from dgpbench.errors import UserError
 from dgpbench.runs import store, summary
@@ -120,3 +121,12 @@ def _plot(directory: Path, record, output: str | None) -> Path:
         return save_run_figure(directory, Path(output) if output else directory / "figure.png")
     except ValueError as problem:
         raise UserError(f"there is no picture to draw: {problem}; run it again to replace it") from None
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench show``."""
+    place = "a run's directory, below results/runs, FILE.jsonl:LINE, or the directory of a fitted model"
+    parser.add_argument("run", help=place)
+    parser.add_argument("--plot", action="store_true", help="draw its picture")
+    parser.add_argument("--output", help="file of the picture (default: figure.png beside the record)")
+    add_json(parser, "print the record")

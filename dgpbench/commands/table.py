@@ -1,10 +1,11 @@
 """``dgpbench table``: a published table from the records that there are."""
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from dgpbench.commands.output import form_of, write_output
+from dgpbench.commands.arguments import add_format, add_item
+from dgpbench.commands.output import FORMATS, form_of, write_output
 from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.report import tables
@@ -37,3 +38,12 @@ def _all(options: Namespace) -> int:
             budget = "" if made.item.budget == "paper" else f"-{made.item.budget}"
             write_output(tables.render(made, form), str(folder / f"{name}{budget}.{form}"))
     return 0
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``dgpbench table``."""
+    add_item(parser)
+    add_format(parser, FORMATS)
+    parser.add_argument("--output", metavar="FILE", help="file of the table (default: standard output)")
+    metric = "a score instead of those that the item shows, such as crps"
+    parser.add_argument("--metric", metavar="NAME", help=metric)

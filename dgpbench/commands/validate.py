@@ -1,4 +1,4 @@
-"""``dgpbench validate``: would ``run`` take this? Nothing is run or downloaded, and TensorFlow is not imported."""
+"""``dgpbench validate``: check the arguments of ``run`` without running, downloading or importing TensorFlow."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from dgpbench.config.overrides import expand, parse, split_arguments
+from dgpbench.config.overrides import expand, is_multirun, parse, split_arguments
 from dgpbench.runs import summary
 from dgpbench.runs.execute import finished_outcome
 from dgpbench.runs.fit import initial_identity, initial_parameters
@@ -18,25 +18,29 @@ if TYPE_CHECKING:
 
 HELP = """dgpbench validate [GROUP=NAME ...] [SETTING=VALUE ...] [--multirun]
 
-Check what `run` would be given, its data too, and say what it would take; run nothing.
+Check the arguments of `run` and its data, and print what it would do; run nothing.
 --plugin FILE loads methods from a Python file.
-A time is that of finished runs that differ in split or seed alone. Where there are none it is a lower bound:
-the products that training cannot leave out, counted, at the rate of this machine's products."""
+The time is that of finished runs that differ in split or seed only. Without such runs it is a range, estimated from
+the counted matrix products of training and the rate of this machine."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of one run's data: rows that train and test, features that vary, the table in words, what its columns become."""
+    """The data of one run: training rows, test rows, varying features, and two descriptions.
+
+    :param table: the table in words
+    :param columns: the encoding of each column, a line each
+    """
 
     num_rows: int
     num_test_rows: int
     num_features: int
-    words: str
+    table: str
     columns: Sequence[str] = ()
 
 
 def validate(arguments: Sequence[str]) -> int:
-    """Check the arguments of ``dgpbench run``, and the data that they name.
+    """Check the arguments of ``dgpbench run``, and their data.
 
     :raises UserError: as ``run`` would, with one sentence
     """
@@ -44,56 +48,61 @@ def validate(arguments: Sequence[str]) -> int:
         print(HELP)
         return 0
     flags, overrides = split_arguments(arguments)
-    runs = check_overrides(overrides, multirun=bool({"--multirun", "-m"} & set(flags)))
-    said = list(dict.fromkeys(_look_into(runs)))
+    runs = check_overrides(overrides, multirun=is_multirun(flags))
+    lines = list(dict.fromkeys(_describe(runs)))
     number = prod(len(expand(override)) for override in parse(overrides))
-    looked_at = "all" if len(runs) == number else "each value once, not every combination,"
-    print("valid: `dgpbench run` takes it" + (f"; {number} runs, {looked_at} checked" if number > 1 else ""))
-    print("\n".join(said))
+    checked = "all" if len(runs) == number else "each value once, not every combination,"
+    print("valid: `dgpbench run` takes it" + (f"; {number} runs, {checked} checked" if number > 1 else ""))
+    print("\n".join(lines))
     return 0
 
 
-def _look_into(runs: list[Run]) -> Iterator[str]:
-    """What there is to say of each run; each table is read once.
+def _describe(runs: list[Run]) -> Iterator[str]:
+    """Yield the lines about each run; each table is read once.
 
-    :raises UserError: for data, a record in the way or a start that a run would refuse
+    :raises UserError: for data, a conflicting record or a warm start that a run would refuse
     """
     tables: dict[str, Table | None] = {}
     for run in runs:
         key = json.dumps(run.dataset, default=str)
         if key not in tables:
-            tables[key] = _at_hand(run.dataset)
+            tables[key] = _available(run.dataset)
         table = tables[key]
-        yield from _outlook(run if table is None else run.with_dataset_name(table.name), table)
+        yield from _preview(run if table is None else run.with_dataset_name(table.name), table)
 
 
-def _outlook(run: Run, table: "Table | None") -> list[str]:
-    """What a run would do: its data, its iterations and its time; a table that is not here has its file's size."""
-    from dgpbench.benchmarks.forecast import forecast
-
-    if (skipped := finished_outcome(run)) is not None:
-        return [skipped.message.splitlines()[0]]
-    sizes = declared(run) if table is None else _read(run, table)
-    if run.init_from is not None:
-        initial_parameters(run)
-        if table is not None:
-            initial_identity(run, table)
-    return [
-        f"{sizes.words}; {sizes.num_rows:,} train and {sizes.num_test_rows:,} test",
-        *sizes.columns,
-        f"{summary.of_start(run, sizes.num_rows)}\n  {forecast(run, sizes.num_rows, sizes.num_features)}",
-    ]
-
-
-def _at_hand(spec: Mapping[str, Any]) -> "Table | None":
-    """The table, or None where it would have to be downloaded."""
+def _available(spec: Mapping[str, Any]) -> "Table | None":
+    """Return the table, or None if it would have to be downloaded."""
     from dgpbench.data import datasets
 
     return datasets.load(spec) if datasets.is_here(spec) else None
 
 
-def _read(run: Run, table: "Table") -> Sizes:
-    """The sizes of a table's parts, posed as the run would pose them."""
+def _preview(run: Run, table: "Table | None") -> list[str]:
+    """Return what a run would do: its data, its iterations and its time."""
+    from dgpbench.benchmarks.cost import forecast
+    from dgpbench.runs.problem import check_sizes
+
+    if (skipped := finished_outcome(run)) is not None:
+        return [skipped.message.splitlines()[0]]
+    if table is None:
+        sizes = declared_sizes(run)
+        check_sizes(run, sizes.num_rows, sizes.num_features, sizes.num_test_rows)
+    else:
+        sizes = _sizes(run, table)
+    if run.init_from is not None:
+        initial_parameters(run)
+        if table is not None:
+            initial_identity(run, table)
+    return [
+        f"{sizes.table}; {sizes.num_rows:,} train and {sizes.num_test_rows:,} test",
+        *sizes.columns,
+        f"{summary.of_start(run, sizes.num_rows)}\n  {forecast(run, sizes.num_rows, sizes.num_features)}",
+    ]
+
+
+def _sizes(run: Run, table: "Table") -> Sizes:
+    """Return the sizes of a table's split, prepared as for the run."""
     from dgpbench.runs.outcomes import described_problem
     from dgpbench.runs.problem import prepare
 
@@ -104,20 +113,18 @@ def _read(run: Run, table: "Table") -> Sizes:
     return Sizes(len(problem.train.X), len(problem.test.X), features, words, columns)
 
 
-def declared(run: Run) -> Sizes:
-    """Split a table of the size that the data set's file declares: the sizes of the parts follow from it."""
+def declared_sizes(run: Run) -> Sizes:
+    """Return the sizes that follow from the data set's file in conf/, without its data."""
     import numpy as np
 
     from dgpbench.data.splits import make_split
     from dgpbench.data.table import Table
-    from dgpbench.runs.problem import check_sizes
 
     spec = run.dataset
     rows = np.arange(spec["n"], dtype=float)
     table = Table(spec["name"], rows[:, None], rows, ("row",), spec["target"])
-    known = {**spec, "digest_xy_ordered": table.digest_xy_ordered}  # published splits need no more than the size here
+    known = {**spec, "digest_xy_ordered": table.digest_xy_ordered}  # published splits need only the size here
     split = make_split(table, run.task, run.split, known)
-    check_sizes(run, len(split.train), spec["d"], len(split.test))
     words = (
         f"{spec['name']}: {spec['n']:,} rows, {counted(spec['d'], 'feature')}, not downloaded yet (dgpbench data fetch)"
     )

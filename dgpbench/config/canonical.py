@@ -1,4 +1,4 @@
-"""One text for each value, and the hash of settings: what makes two configurations the same."""
+"""Canonical text of values, and the hash of a configuration."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def canonical(value: Any) -> str:
-    """One text for each value: 0.001 for 1e-3 and '1e-3', 20 for 20.0, true, null, [1,2] without spaces."""
+    """Return one text for equal values: 0.001 for 1e-3 and '1e-3', 20 for 20.0, true, null, [1,2] without spaces."""
     value = plain(value, str)
     if isinstance(value, str):
         try:
@@ -19,7 +19,7 @@ def canonical(value: Any) -> str:
 
 
 def _whole(value: Any) -> Any:
-    """Floats without a fraction as integers, at any depth."""
+    """Convert floats without a fraction to integers, at any depth."""
     if isinstance(value, dict):
         return {key: _whole(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -28,18 +28,18 @@ def _whole(value: Any) -> Any:
 
 
 def config_hash(config: Mapping[str, Any]) -> str:
-    """sha256 of canonical JSON, for a configuration without what changes no result (results_dir, num_threads)."""
+    """Return the sha256 of a configuration as canonical JSON; it excludes results_dir, num_threads and the like."""
     text = json.dumps(plain(config, str), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def digest(text: str) -> str:
-    """16 hexadecimal digits that stand for a longer text."""
+    """Return a digest of a text, 16 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def plain(value: Any, non_finite: Callable[[float], Any]) -> Any:
-    """Value as JSON has it: NumPy's numbers and arrays, tuples, mappings and paths become plain ones."""
+    """Convert NumPy numbers and arrays, tuples, mappings and paths to the types of JSON."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""From conf/ and overrides to one composed configuration, beside what its named choices alone would give."""
+"""Compose one configuration from conf/ and overrides, beside the defaults of its named choices."""
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -12,53 +12,48 @@ from dgpbench.config.overrides import parse
 from dgpbench.config.settings import did_you_mean
 from dgpbench.errors import UserError
 
-# What a file of conf/ says of its choice that is no setting: no user changes it on the command line.
+# Keys in files of conf/ that describe a choice; they cannot be set on the command line.
 FACTS = (
-    "name",
-    "title",
-    "citation",
-    "card",
-    "family",
-    "objective",
-    "single_layer",
-    "optimiser",
-    "optimisers",
-    "precisions",
-)
+    "name", "title", "citation", "card", "family", "objective", "single_layer", "optimiser", "optimisers", "precisions",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Composed:
     """A configuration as plain data.
 
-    :param values: what the named choices and the other overrides give
-    :param usual: what the named choices alone give
+    :param values: of the named choices and the other overrides
+    :param defaults: of the named choices alone, which a run's name is compared with
     """
 
     values: Mapping[str, Any]
-    usual: Mapping[str, Any]
+    defaults: Mapping[str, Any]
 
 
 def compose(overrides: Iterable[str] = (), more: Mapping[str, Any] = MappingProxyType({})) -> Composed:
-    """The configuration of one run, from any folder; each set of choices is composed once in a process.
+    """Return the configuration of one run.
 
-    :param more: settings as values, which need no grammar
+    Hydra composes each set of named choices once in a process; other overrides replace single values of the result.
+
+    :param more: settings as values, without grammar
     :raises UserError: for choices that Hydra cannot compose, or a key that they do not have
     """
     parsed = parse(overrides)
     chosen = {each.key_or_group: str(each.value()) for each in parsed if each.key_or_group in groups.GROUPS}
-    usual = values = _usual(tuple(sorted(chosen.items())))
-    typed = [each for each in parsed if each.key_or_group not in groups.GROUPS]
-    for key, value in [*((each.key_or_group, each.value()) for each in typed), *more.items()]:
-        _check_key(usual, key)
+    defaults = values = _defaults(tuple(sorted(chosen.items())))
+    settings = [each for each in parsed if each.key_or_group not in groups.GROUPS]
+    for key, value in [*((each.key_or_group, each.value()) for each in settings), *more.items()]:
+        _check_key(defaults, key)
         values = _with_value(values, key, value)
-    if any(mark in override.input_line for override in typed for mark in ("${", "???")):  # OmegaConf's own
-        values = _with_interpolations(values)
-    return Composed(values, usual)
+    if any(mark in override.input_line for override in settings for mark in ("${", "???")):  # interpolations
+        from omegaconf import OmegaConf
+
+        values = _plain(OmegaConf.create(dict(values)))
+    return Composed(values, defaults)
 
 
 def _with_value(values: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
-    """A copy with another value in one place."""
+    """Return a copy with one value replaced."""
     *path, last = key.split(".")
     copied = within = dict(values)
     for name in path:
@@ -70,21 +65,12 @@ def _with_value(values: Mapping[str, Any], key: str, value: Any) -> Mapping[str,
     return copied
 
 
-def _with_interpolations(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With those resolved that a user typed."""
-    from omegaconf import OmegaConf
-
-    return _plain(OmegaConf.create(dict(values)))
-
-
 def _check_key(cfg: Mapping[str, Any], key: str) -> None:
     """Refuse a key of another method, data set or task."""
     section, _, name = key.partition(".")
     if name in (*FACTS, "kind") and section in cfg:
-        raise UserError(f"{key} is no setting: it belongs to the choice of {section}=, which names another")
-    if name and section in cfg and name.split(".")[0] in cfg[section]:
-        return
-    if not name and key in cfg:
+        raise UserError(f"{key} cannot be set: {section}= determines it")
+    if key in cfg or (name and section in cfg and name.split(".")[0] in cfg[section]):
         return
     if section not in cfg or not name:
         raise UserError(f"there is no setting '{key}'; `dgpbench run --help` lists them all")
@@ -106,13 +92,12 @@ def _plain(cfg: Any) -> dict[str, Any]:
 
 
 @cache
-def _usual(chosen: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
-    """What some choices give, as plain data that nobody changes; the file of a data set needs no composing."""
+def _defaults(chosen: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
+    """Return the defaults of some choices as plain data; the file of a data set needs no composing."""
     from omegaconf import OmegaConf
 
     for group, name in chosen:
-        if not groups.exists(group, name):
-            raise groups.unknown(group, name)
+        groups.check(group, name)
     cfg = deepcopy(_by_hydra(tuple((group, name) for group, name in chosen if group != "dataset")))
     for group, name in chosen:
         if group == "dataset":
@@ -140,7 +125,7 @@ def _by_hydra(chosen: tuple[tuple[str, str], ...]) -> Any:
 
 
 def register_resolvers() -> None:
-    """The interpolations of conf/, by which protocols and budgets set what methods leave open."""
+    """Register the interpolations of conf/, by which protocols and budgets set what methods leave open."""
     from omegaconf import OmegaConf
 
     for resolver in (_published, _scheduled, _capped, _precise, _budgeted):
@@ -148,9 +133,11 @@ def register_resolvers() -> None:
 
 
 def _published(key: str, default: Any, *, _root_: Any) -> Any:
-    """The budget's value for this method in this task, method, task, method under this protocol in this task or in all,
-    protocol or all; else the protocol's for this method on this data set, data set, method, task or all; else the
-    default.
+    """Return the value of the first source that has the key, else the default.
+
+    First the budget's sources: for this method in this task, method, task, then under this protocol for this method in
+    this task, method, and all, then all. Then the protocol's: for this method on this data set, data set, method, task,
+    all.
     """
     budget, protocol, method = _root_.budget, _root_.protocol, _root_.method.name
     task, dataset = _part(budget, "tasks", _root_.task.name), _root_.dataset.get("name")
@@ -173,7 +160,7 @@ def _published(key: str, default: Any, *, _root_: Any) -> Any:
 
 
 def _part(choice: Any, kind: str, name: str | None) -> Mapping[str, Any]:
-    """What a file says of one method, protocol, data set or task, or of several at once: ``mf,star``."""
+    """Return the settings in a file for one method, protocol, data set or task; a key may name several: ``mf,star``."""
     for names, settings in (choice.get(kind) or {}).items():
         if name in names.split(","):
             return settings
@@ -181,13 +168,13 @@ def _part(choice: Any, kind: str, name: str | None) -> Mapping[str, Any]:
 
 
 def _precise(default: str, *, _root_: Any) -> str:
-    """The budget's precision where the method has it, else the default."""
-    wanted = _root_.budget.settings.get("precision", default)
-    return wanted if wanted in _root_.method.precisions else default
+    """Return the budget's precision if the method supports it, else the default."""
+    precision = _root_.budget.settings.get("precision", default)
+    return precision if precision in _root_.method.precisions else default
 
 
 def _scheduled(key: str, default: int | None, *, _root_: Any) -> int | None:
-    """A count of the schedule: the budget's own, else the published one times the budget's share; null stays null."""
+    """Return a count of the schedule: the budget's own, else the published one times the budget's fraction."""
     if key in _root_.budget.settings:
         return _root_.budget.settings[key]
     count = _published(key, default, _root_=_root_)
@@ -195,11 +182,11 @@ def _scheduled(key: str, default: int | None, *, _root_: Any) -> int | None:
 
 
 def _budgeted(key: str, *, _root_: Any) -> Any:
-    """A setting of a plug-in's method: as the method has it for this budget, else its default."""
+    """Return a setting of a plug-in's method: its value for this budget, else its default."""
     method = groups.describe("method", _root_.method.name)
     return method["budgets"].get(_root_.budget.name, {}).get(key, method[key])
 
 
 def _capped(key: str, default: int, *, _root_: Any) -> int:
-    """A count that no paper publishes: the budget's own where it has one, else the default."""
+    """Return a count that no paper publishes: the budget's own, else the default."""
     return _root_.budget.settings.get(key, default)

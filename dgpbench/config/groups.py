@@ -1,4 +1,4 @@
-"""conf/ as it lies on the disk: the file names are the registry of methods, data sets, tasks, protocols and items."""
+"""The files of conf/: their names are the registry of methods, data sets, tasks, protocols and items."""
 
 from collections.abc import Callable
 from functools import cache
@@ -16,52 +16,52 @@ _finders: dict[Callable[[str, str], bool], Callable[[str], list[str]]] = {}
 
 
 def folder() -> Path:
-    """The packaged conf/ of an installed wheel, else the repository's."""
+    """Return the packaged conf/ of an installed wheel, else the repository's."""
     package = Path(__file__).resolve().parents[1]
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
 
 def names(group: str) -> list[str]:
-    """The names in one group, sorted; with those of the plug-ins that are loaded."""
+    """Return the names in one group, sorted, with those of the plug-ins that are loaded."""
     return sorted(files(group).union(added(group)))
 
 
 @cache
 def files(group: str) -> frozenset[str]:
-    """The names in one group that conf/ has."""
+    """Return the names in one group of conf/."""
     return frozenset(path.stem for path in (folder() / group).glob("*.yaml"))
 
 
 def exists(group: str, name: str) -> bool:
-    """Whether there is such a name; a plug-in that is installed is loaded by this, and by nothing else."""
+    """Return whether a name exists. Only this function loads the plug-ins of installed packages."""
     return name in names(group) or any(find(group, name) for find in _finders)
 
 
 def add(group: str, name: str, values: dict[str, Any]) -> None:
-    """Add what no file of conf/ has, as plain data: a method of a plug-in."""
+    """Add an entry without a file in conf/, as plain data: a plug-in's method."""
     _added[group, name] = values
 
 
 def added(group: str) -> list[str]:
-    """The names that plug-ins have added, in that order."""
+    """Return the names that plug-ins have added, in order."""
     return [name for kind, name in _added if kind == group]
 
 
 def find_by(finder: Callable[[str, str], bool], offers: Callable[[str], list[str]]) -> None:
-    """Let a function look for a name that is not there: it adds the name, or returns False.
+    """Look up unknown names by a function, which adds the name or returns False.
 
-    :param offers: the names in a group that it would find
+    :param offers: the names in a group that it can find
     """
     _finders[finder] = offers
 
 
 def offered(group: str) -> list[str]:
-    """The names in one group, sorted; with those of plug-ins that are installed, which are not loaded by this."""
+    """Return the names in one group, sorted, with those of installed packages, without loading them."""
     return sorted({*names(group), *(name for offers in _finders.values() for name in offers(group))})
 
 
 def describe(group: str, name: str) -> dict[str, Any]:
-    """One file of conf/ as plain data, without composing it; or what was added under this name."""
+    """Return one file of conf/, or an added entry, as plain data, without composing it."""
     return _added[group, name] if (group, name) in _added else _read(group, name)
 
 
@@ -71,12 +71,22 @@ def _read(group: str, name: str) -> dict[str, Any]:
     return yaml.load((folder() / group / f"{name}.yaml").read_text("utf-8"), Loader=loader) or {}
 
 
+def check(group: str, name: str) -> str:
+    """Return the name.
+
+    :raises UserError: for an unknown method, data set, ..., with the closest name
+    """
+    if not exists(group, name):
+        raise unknown(group, name)
+    return name
+
+
 def unknown(group: str, given: str) -> UserError:
-    """The refusal for a misspelt method, data set, ..."""
+    """Return the error for an unknown method, data set, ..."""
     known = offered(group)
     hint = did_you_mean(given, known)
     if group == "dataset" and "." in given:
         hint = f"; a file is dataset=csv dataset.path={given} dataset.target=COLUMN"
     if group == "method" and not hint:
-        hint = "; --plugin FILE brings one of your own"
-    return UserError(f"there is no {group} '{given}'; {group} is one of {', '.join(known)}{hint}")
+        hint = "; --plugin FILE loads one of your own"
+    return UserError(f"unknown {group} '{given}'; available: {', '.join(known)}{hint}")

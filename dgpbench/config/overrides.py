@@ -1,4 +1,4 @@
-"""The grammar of overrides, ``key=value``, which is Hydra's: parsing, and expanding sweeps."""
+"""Overrides ``key=value`` in Hydra's grammar: parse them, and expand sweeps."""
 
 import re
 import shlex
@@ -16,9 +16,9 @@ _VALUED_FLAGS = {"--cfg", "-c", "--package", "-p", "--info", "-i", "-sc", "--she
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Hydra's own flags, with their values, and the overrides.
+    """Split arguments into Hydra's own flags, with their values, and overrides.
 
-    :raises UserError: for a flag that does not exist
+    :raises UserError: for an unknown flag
     """
     flags: list[str] = []
     overrides: list[str] = []
@@ -32,7 +32,7 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             flags.append(argument)
         else:
             names = sorted(_FLAGS | _VALUED_FLAGS)
-            dry = "; `dgpbench validate` with the same words runs nothing and says what it would do"
+            dry = "; `dgpbench validate` with the same arguments checks them without running"
             raise UserError(
                 f"run has no flag {argument}; it takes overrides such as method=star, and {', '.join(names)}"
                 f"{dry if argument in _DRY else ''}"
@@ -40,14 +40,20 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return flags, overrides
 
 
-def parse(texts: Iterable[str]) -> list[Any]:
-    """Overrides as Hydra parses them, sweeps included; nothing is composed, and a name need not exist.
+def is_multirun(flags: Sequence[str]) -> bool:
+    """Return whether the flags include ``--multirun``."""
+    return not {"--multirun", "-m"}.isdisjoint(flags)
 
-    :raises UserError: for another grammar
+
+def parse(texts: Iterable[str]) -> list[Any]:
+    """Parse overrides, sweeps included, without composing; names need not exist.
+
+    :raises UserError: for a syntax error
     """
     return [_parse(text) for text in texts]
 
 
+@cache
 def _parse(text: str) -> Any:
     from hydra.errors import HydraException
 
@@ -55,15 +61,15 @@ def _parse(text: str) -> Any:
         return _parser().parse_override(text)
     except HydraException:
         if "=~" in text:
-            raise UserError(f"{text!r} begins a value with ~, which no shell expands there: write $HOME") from None
+            raise UserError(f"{text!r}: the shell does not expand ~ within an argument; use $HOME") from None
         raise UserError(
-            f"{text!r} is not an override of the form key=value; a value that holds commas, '=', brackets, spaces or "
+            f"{text!r} is not an override of the form key=value; a value with commas, '=', brackets, spaces or "
             f"characters beyond ASCII needs quotes inside the shell's, as in {_quoted(text)}"
         ) from None
 
 
 def _quoted(text: str) -> str:
-    """The override with its value in quotes, as a shell takes it; where that is not one either, an example."""
+    """Return the override with its value in quotes for the shell, or an example if that is not valid either."""
     from hydra.errors import HydraException
 
     key, _, value = text.partition("=")
@@ -87,7 +93,7 @@ def _parser() -> Any:
 
 
 def argument(key: str, value: str) -> str:
-    """``key=value`` as the grammar takes it: a text of more than a word is quoted, a list or mapping is not."""
+    """Return ``key=value`` in the grammar: texts of more than a word are quoted, lists and mappings are not."""
     plain = re.fullmatch(r"[\w.+/ -]*|[\[{].*", value, re.DOTALL | re.ASCII)
     return f"{key}={value if plain else _in_quotes(value)}"
 
@@ -98,7 +104,7 @@ def _in_quotes(value: str) -> str:
 
 
 def values(override: Any) -> list[Any]:
-    """The values that an override of a group stands for; a glob picks among the group's names."""
+    """Return the values of an override of a group; a glob selects among the group's names."""
     from hydra.core.override_parser.types import Glob
 
     value = override.value()
@@ -110,7 +116,7 @@ def values(override: Any) -> list[Any]:
 
 
 def expand(override: Any) -> list[str]:
-    """An override as the list of single overrides that it stands for."""
+    """Return an override as a list of overrides with one value each."""
     from hydra.core.override_parser.types import Glob
 
     if isinstance(override.value(), Glob):
@@ -123,9 +129,9 @@ def expand(override: Any) -> list[str]:
 
 
 def _swept(override: Any) -> list[str]:
-    """The texts that a sweep stands for.
+    """Return the texts of the values of a sweep.
 
-    :raises UserError: where that is none, or no list
+    :raises UserError: if there are none, or it is not a valid list
     """
     from hydra.errors import HydraException
 
@@ -134,7 +140,7 @@ def _swept(override: Any) -> list[str]:
     try:
         texts = list(override.sweep_string_iterator())
     except (HydraException, ValueError) as problem:
-        raise UserError(f"{override.input_line} is no list of values ({problem}); {example}") from None
+        raise UserError(f"{override.input_line} is not a valid list of values ({problem}); {example}") from None
     if not texts:
-        raise UserError(f"{override.input_line} names no value; {example}")
+        raise UserError(f"{override.input_line} has no values; {example}")
     return texts

@@ -1,4 +1,4 @@
-"""How settings are declared: a field of a frozen dataclass, with its help and its range.
+"""Declare settings: a field of a frozen dataclass, with its help and its range.
 
     @dataclass(frozen=True)
     class TrainingSettings:
@@ -29,13 +29,13 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 @dataclass(frozen=True)
 class Setting:
-    """One key: what it means and which values it takes.
+    """One key: its meaning and its values.
 
     :param kind: ``int``, ``float``, ``bool``, ``str`` or ``list``
-    :param help: what it means, one line
+    :param help: its meaning, one line
     :param low: smallest value; ``above``, and ``below`` for ``high``, exclude the bound itself
-    :param words: the words it takes (in addition to numbers, where ``kind`` is a number)
-    :param optional: whether null is a value
+    :param words: the accepted words (in addition to numbers, if ``kind`` is a number)
+    :param optional: whether null is accepted
     """
 
     kind: type
@@ -48,7 +48,7 @@ class Setting:
     optional: bool = False
 
     def describe(self) -> str:
-        """The values it takes, in words."""
+        """Return the accepted values in words."""
         parts = [] if self.words and self.kind is str else [KINDS[self.kind]]
         named = {"of at least": self.low, "above": self.above, "at most": self.high, "below": self.below}
         bounds = [f"{word} {bound:g}" for word, bound in named.items() if bound is not None]
@@ -58,9 +58,9 @@ class Setting:
         return " or ".join(parts + (["null"] if self.optional else []))
 
     def read(self, key: str, value: object) -> Any:
-        """The value in the setting's type.
+        """Return the value in the setting's type.
 
-        :raises UserError: for a value outside its range, with what would work
+        :raises UserError: for a value outside its range, with the accepted values
         """
         if value is None and self.optional:
             return None
@@ -91,13 +91,13 @@ def setting(
     words: tuple[str, ...] = (),
     default: Any = MISSING,
 ) -> Any:
-    """A field of a settings dataclass; its annotation says the kind, and whether null is a value."""
+    """Return a field of a settings dataclass; its annotation gives the kind, and whether null is accepted."""
     ranges = {"help": help, "low": low, "above": above, "high": high, "below": below, "words": words}
     return field(default=default, kw_only=True, metadata={"setting": ranges})
 
 
 def declared(cls: "type[DataclassInstance]") -> dict[str, Setting]:
-    """The settings of a dataclass by name."""
+    """Return the settings of a dataclass by name."""
     ours = [each for each in fields(cls) if "setting" in each.metadata]
     types = get_type_hints(cls) if any(isinstance(each.type, str) for each in ours) else {}  # texts in some modules
     return {each.name: _declared(types.get(each.name, each.type), each.metadata["setting"]) for each in ours}
@@ -105,7 +105,7 @@ def declared(cls: "type[DataclassInstance]") -> dict[str, Setting]:
 
 def _declared(kind: Any, ranges: Mapping[str, Any]) -> Setting:
     """
-    :raises TypeError: for a type that no setting has
+    :raises TypeError: for an unsupported type
     """
     given = get_args(kind) if isinstance(kind, UnionType) or get_origin(kind) is Union else (kind,)
     if not set(given) <= {*KINDS, NoneType}:
@@ -116,9 +116,9 @@ def _declared(kind: Any, ranges: Mapping[str, Any]) -> Setting:
 
 
 def build(cls: type[T], section: str, values: Mapping[str, Any], **facts: Any) -> T:
-    """The settings of a section of the configuration, each value checked.
+    """Return the settings of a section of the configuration, each value checked.
 
-    :param facts: the dataclass's fields that are no settings
+    :param facts: the dataclass's other fields
     :raises UserError: for a key that the dataclass does not have, or a value outside its range
     """
     known = declared(cls)
@@ -131,19 +131,19 @@ def build(cls: type[T], section: str, values: Mapping[str, Any], **facts: Any) -
 
 
 def recorded(settings: "DataclassInstance") -> dict[str, Any]:
-    """A settings dataclass as a record keeps it: all but what is at a default of the dataclass itself.
+    """Return a settings dataclass as stored in a record, without values at a default of the dataclass itself.
 
-    The values of named choices stand in conf/, so only settings that came later have such a default: earlier records
-    keep their hashes.
+    Defaults are in conf/; only settings that were added later have one in their dataclass, so that earlier records keep
+    their hashes.
     """
     values = {each.name: getattr(settings, each.name) for each in fields(settings)}
     return {each.name: values[each.name] for each in fields(settings) if each.default != values[each.name]}
 
 
 def typed(kind: Any, value: Any, where: str) -> Any:
-    """Plain data as a type says that an annotation has: a dataclass from a mapping, a tuple from a list, a number, ...
+    """Convert plain data to an annotated type: a mapping to a dataclass, a list to a tuple, ...
 
-    :param where: what the value is called in a refusal
+    :param where: the name of the value in error messages
     :raises ValueError: for a value of another type, a number that is not finite, a field that is unknown or missing
     """
     origin, arguments = get_origin(kind), get_args(kind)
@@ -168,7 +168,7 @@ def typed(kind: Any, value: Any, where: str) -> Any:
 
 
 def _convert(kind: type, value: Any) -> Any | None:
-    """The value as its kind, or None where it is not of that kind."""
+    """Return the value as its kind, or None if it is not of that kind."""
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if kind is int:
         return int(value) if number and value == int(value) else None
@@ -181,11 +181,11 @@ def _convert(kind: type, value: Any) -> Any | None:
 
 
 def shown(value: object) -> str:
-    """As it is written on the command line and in YAML."""
+    """Return a value as written on the command line and in YAML."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def did_you_mean(given: str, names: Iterable[str]) -> str:
-    """'; did you mean X?' for a near miss, else nothing."""
+    """Return '; did you mean X?' for a near miss, else nothing."""
     near = difflib.get_close_matches(given, list(names), n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""

@@ -1,10 +1,11 @@
-"""What the papers show: one file of conf/experiment/ for each table or figure, narrowed by overrides.
+"""Published tables and figures: one file of conf/experiment/ for each, narrowed by overrides.
 
-An item is a list of sub-sweeps, since few tables are a single product (sghmc has one to three layers where star
-has two and three), each of which may start from the runs of another (``starts_from``), and of blocks to render. An item
-that says what a further method runs on (``open``) takes every plug-in that is loaded, and every method that is named.
-Overrides have Hydra's grammar: those that an item sweeps narrow it, the budget, the protocol and the seed are replaced,
-and any other setting is changed in every run.
+An item is a list of sub-sweeps, since few tables are a single product (sghmc has one to three layers where star has two
+and three), and a list of blocks to render. A sweep may start from the runs of another (``starts_from``). An item with
+the runs of a further method (``open``) takes every plug-in that is loaded, and every method that is named.
+
+Overrides have Hydra's grammar. They narrow the keys that an item sweeps, replace the budget, the protocol and the seed,
+and change any other setting in every run.
 """
 
 import sys
@@ -30,9 +31,9 @@ Values = Mapping[str, tuple[str, ...]]
 class Sweep:
     """One product of overrides: key -> values, as texts.
 
-    :param series: the name of its runs where the method's name does not do
-    :param start: the series that its runs start from, each from the one of its own data set, depth, split and seed
-    :param scheduled: counts of steps among its keys, which a budget shortens as it does the protocol's
+    :param series: the name of its runs, if it is not the method's
+    :param start: the series that its runs start from, each from the run of its own data set, depth, split and seed
+    :param scheduled: counts of steps among its keys, which a budget shortens like the protocol's
     """
 
     values: Values
@@ -41,22 +42,22 @@ class Sweep:
     scheduled: tuple[str, ...] = ()
 
     def settings(self) -> dict[str, tuple[str, ...]]:
-        """What it sets beyond the identity's own axes."""
+        """Return the keys besides the identity's own axes."""
         return {key: values for key, values in self.values.items() if key not in AXES}
 
     def combinations(self, keys: Sequence[str]) -> Iterator[dict[str, str]]:
-        """Every combination of the values of some keys, in the order of the keys."""
+        """Yield every combination of the values of some keys, in the order of the keys."""
         for values in product(*(self.values[key] for key in keys)):
             yield dict(zip(keys, values, strict=True))
 
     def name_of(self, method: str) -> str:
-        """The name of its runs in a table."""
+        """Return the name of its runs in a table."""
         return self.series or method
 
 
 @dataclass(frozen=True)
 class Block:
-    """One block of a table: a metric, and its columns: all series, or pairs of them that are compared directly."""
+    """One block of a table: a metric, and its columns: all series, or pairs of series that are compared directly."""
 
     metric: str
     digits: int = 2
@@ -66,12 +67,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Item:
-    """A published table or figure: which runs it is about, and how it is rendered.
+    """A published table or figure: its runs, and how it is rendered.
 
-    :param external: overrides by key that say where and how runs are carried out, not what they compute
-    :param results_dir: where its records are
-    :param narrowed: the other overrides that were given
-    :param open: the sweep of a method that joins, but for its name; None where the methods are the paper's
+    :param external: overrides by key of where and how to run, which do not change results
+    :param results_dir: the folder of its records
+    :param narrowed: the other overrides
+    :param open: the sweep of a method that joins, without its name; None if the methods are the paper's
     """
 
     name: str
@@ -98,41 +99,40 @@ class Item:
         return self.sweeps[0].values["protocol"][0]
 
     def showing(self, metric: str) -> "Item":
-        """The same item with one block, of another metric."""
+        """Return the item with one block, of another metric."""
         return replace(self, blocks=(Block(metric, max((block.digits for block in self.blocks), default=2)),))
 
     def with_task(self, task: str) -> "Item":
-        """The same runs on another task."""
+        """Return the item on another task."""
         sweeps = (replace(sweep, values={**sweep.values, "task": (task,)}) for sweep in self.sweeps)
         return replace(self, sweeps=tuple(sweeps))
 
 
 def column_name(series: str, num_layers: int) -> str:
-    """How a column is called: 'star L3'; a plug-in's method by its name alone, its settings say how deep it is."""
+    """Return the heading of a column: 'star L3'; for a plug-in the method's name, as it has its own depth setting."""
     sides = series.split("_vs_")
     deep = num_layers > 1 or not groups.files("method").isdisjoint(sides)
     return " vs ".join(sides) + (f" L{num_layers}" if deep else "")
 
 
 def load(name: str, given: Sequence[str] = (), *, guests: bool = True) -> Item:
-    """An item of conf/experiment/, held to its budget and narrowed by overrides in Hydra's grammar.
+    """Return an item of conf/experiment/ at its budget, narrowed by overrides in Hydra's grammar.
 
     :param guests: whether the methods that join an open item are part of it
     :raises UserError: for an unknown item, or overrides that leave nothing of it
     """
     names = groups.names("experiment")
     if name not in names:
-        raise UserError(
-            f"there is no item '{name}'{did_you_mean(name, names)}; `dgpbench list experiments` shows them all"
-        )
-    budgets = [each.input_line for each in parse_known(given) if each.key_or_group == "budget"]
-    whole = _with_guests(_read(name), given) if guests else _read(name)
-    item = _within_budget(narrow(whole, budgets))
-    return narrow(item, [text for text in given if text not in budgets])
+        raise UserError(f"unknown item '{name}'{did_you_mean(name, names)}; `dgpbench list experiments` lists them all")
+    overrides = parse_known(given)
+    budgets = [each for each in overrides if each.key_or_group == "budget"]
+    whole = _with_guests(_read(name), overrides) if guests else _read(name)
+    item = _within_budget(_narrow(whole, budgets))
+    return _narrow(item, [each for each in overrides if each.key_or_group != "budget"])
 
 
 def every(given: Sequence[str], kinds: Sequence[str] = ("table", "figure")) -> Iterator[Item]:
-    """Every item of some kinds that overrides leave something of; standard error says why the others are left out."""
+    """Yield every item of some kinds that overrides leave something of; print on standard error why others are not."""
     for name in groups.names("experiment"):
         if _read(name).kind in kinds:
             try:
@@ -141,24 +141,23 @@ def every(given: Sequence[str], kinds: Sequence[str] = ("table", "figure")) -> I
                 print(f"{name}: {refusal}", file=sys.stderr)
 
 
-def _with_guests(item: Item, given: Sequence[str]) -> Item:
-    """An open item with the methods that join it: plug-ins that are loaded, and those that ``method=`` names."""
+def _with_guests(item: Item, overrides: Sequence[Any]) -> Item:
+    """Add the methods that join an open item: plug-ins that are loaded, and those that ``method=`` names."""
     if item.open is None:
         return item
     own = {name for sweep in item.sweeps for name in sweep.values["method"]}
-    named = [name for each in parse_known(given) if each.key_or_group == "method" for name in values_of(each)]
+    named = [name for each in overrides if each.key_or_group == "method" for name in values_of(each)]
     guests = [name for name in dict.fromkeys([*groups.added("method"), *named]) if name not in own]
-    joined = [_guest(item.open, name) for name in guests if groups.exists("method", name)]
+    joined = []
+    for name in guests:
+        if groups.exists("method", name):
+            layers = {"method.num_layers": 1} if groups.describe("method", name).get("single_layer") else {}
+            joined.append(_sweep({**item.open, **layers, "method": name}))
     return replace(item, sweeps=(*item.sweeps, *joined))
 
 
-def _guest(values: Mapping[str, Any], name: str) -> Sweep:
-    layers = {"method.num_layers": 1} if groups.describe("method", name).get("single_layer") else {}
-    return _sweep({**values, **layers, "method": name})
-
-
 def _within_budget(item: Item) -> Item:
-    """What the item itself sets, made as small as its budget wants it: its ``caps``, ``shares`` and ``schedule``."""
+    """Apply the ``caps``, ``shares`` and ``schedule`` of the budget to the values that the item itself sets."""
     budget = groups.describe("budget", item.budget)
     caps = budget.get("caps", {})
 
@@ -182,9 +181,9 @@ def _within_budget(item: Item) -> Item:
 @cache
 def _read(name: str) -> Item:
     values = groups.describe("experiment", name)
-    if "like" in values:  # another item, but for what it says itself
+    if "like" in values:  # its own keys replace those of another item
         values = {**groups.describe("experiment", values["like"]), **values}
-    usual: dict[str, Any] = {key: values[key] for key in ("task", "protocol", "budget") if key in values}
+    shared: dict[str, Any] = {key: values[key] for key in ("task", "protocol", "budget") if key in values}
     blocks = tuple(
         Block(**{**block, "pairs": tuple(map(tuple, block.get("pairs", ())))}) for block in values.get("render", ())
     )
@@ -192,46 +191,47 @@ def _read(name: str) -> Item:
         name=name,
         title=values["title"],
         kind=values["kind"],
-        sweeps=_sweeps(name, [{**usual, **sweep} for sweep in values["sweeps"]]),
+        sweeps=_sweeps(name, [{**shared, **sweep} for sweep in values["sweeps"]]),
         blocks=blocks,
         figure=values.get("figure"),
         note=values.get("note", ""),
         options=values.get("options", {}),
-        open={**usual, **values["open"]} if "open" in values else None,
+        open={**shared, **values["open"]} if "open" in values else None,
     )
 
 
 def _sweeps(item: str, entries: Sequence[Mapping[str, Any]]) -> tuple[Sweep, ...]:
-    """The sub-sweeps of a file; what one starts from stands before it.
+    """Read the sub-sweeps of a file, each after the one that it starts from.
 
-    :raises UserError: where it does not
+    :raises UserError: if it comes before
     """
     sweeps: list[Sweep] = []
     for entry in entries:
         name = entry.get("starts_from")
         known = {each.name_of(method): (each, method) for each in sweeps for method in each.values["method"]}
         if name is not None and name not in known:
-            raise UserError(f"{item} has a sweep that starts from {name}; before it stand {', '.join(known) or 'none'}")
-        start = None if name is None else _with_values(*known[name])
+            earlier = ", ".join(known) or "none"
+            raise UserError(f"{item} has a sweep that starts from {name}; the sweeps before it are: {earlier}")
+        if name is None:
+            start = None
+        else:
+            sweep, method = known[name]
+            start = replace(sweep, values={**sweep.values, "method": (method,)})
         sweeps.append(replace(_sweep(entry), start=start))
     return tuple(sweeps)
 
 
-def _with_values(sweep: Sweep, method: str) -> Sweep:
-    return replace(sweep, values={**sweep.values, "method": (method,)})
-
-
 def _sweep(given: Mapping[str, Any]) -> Sweep:
-    """A sub-sweep of a file: each value in Hydra's grammar, the replaceable keys at their usual values."""
+    """Read a sub-sweep of a file: each value in Hydra's grammar, replaceable keys at their defaults."""
     texts = {key: str(value) for key, value in given.items() if key not in ("series", "starts_from", "scheduled")}
     parsed = parse([f"{key}={value}" for key, value in texts.items()])
     values = {each.key_or_group: values_of(each) for each in parsed}
-    usual = {key: (value,) for key, value in REPLACED.items() if value is not None}
-    return Sweep(usual | values, given.get("series"), scheduled=tuple(given.get("scheduled", ())))
+    defaults = {key: (value,) for key, value in REPLACED.items() if value is not None}
+    return Sweep(defaults | values, given.get("series"), scheduled=tuple(given.get("scheduled", ())))
 
 
 def values_of(override: Any, offered: Sequence[str] = ()) -> tuple[str, ...]:
-    """The values an override stands for, as texts of one spelling; a glob picks among those offered."""
+    """Return the values of an override as texts of one spelling; a glob picks among those offered."""
     from hydra.core.override_parser.types import Glob
 
     if isinstance(override.value(), Glob):
@@ -242,29 +242,35 @@ def values_of(override: Any, offered: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def _text(value: str) -> str:
-    """One spelling for each value, YAML's; Hydra has read ``false`` and writes it as Python does."""
+    """Return a value in YAML's spelling: Hydra writes ``false`` as Python does."""
     bare = value.strip("'\"")
     return canonical({"True": "true", "False": "false"}.get(bare, bare))
 
 
-def narrow(item: Item, given: Sequence[str]) -> Item:
-    """The item with overrides applied: swept keys narrowed, the budget, protocol and seed replaced, others set.
+def _narrow(item: Item, overrides: Sequence[Any]) -> Item:
+    """Apply overrides: narrow swept keys, replace the budget, protocol and seed, set any other in every run.
 
-    :raises UserError: where nothing is left, or where runs of different settings would share a cell
+    :raises UserError: if nothing is left, or if runs of different settings would share a cell
     """
     sweeps, external, narrowed = list(item.sweeps), dict(item.external), list(item.narrowed)
     results_dir = item.results_dir
-    for override in parse_known(given):
+    for override in overrides:
         key = override.key_or_group
         if key in declared(Limits):
             external[key] = override.input_line
             results_dir = str(override.value()) if key == "results_dir" else results_dir
             continue
+        offered = tuple(dict.fromkeys(value for sweep in sweeps for value in sweep.values.get(key, ())))
         if key == "split":
-            _check_splits(item.name, sweeps, override)
+            wanted = values_of(override, offered)
+            absent = [value for value in wanted if value not in offered]
+            if absent and len(absent) < len(wanted):
+                raise UserError(
+                    f"{override.input_line}: {item.name} has no split {', '.join(absent)}; it has {', '.join(offered)}"
+                )
         kept = [_narrowed(sweep, key, override) for sweep in sweeps]
         if not any(kept):
-            offered = dict.fromkeys(value for sweep in item.sweeps for value in sweep.values.get(key, ()))
+            offered = tuple(dict.fromkeys(value for sweep in item.sweeps for value in sweep.values.get(key, ())))
             raise UserError(
                 f"{override.input_line} leaves nothing of {item.name}; its {key} is one of {', '.join(offered)}"
             )
@@ -273,23 +279,14 @@ def narrow(item: Item, given: Sequence[str]) -> Item:
     return replace(item, sweeps=tuple(sweeps), external=external, results_dir=results_dir, narrowed=tuple(narrowed))
 
 
-def _check_splits(name: str, sweeps: Sequence[Sweep], override: Any) -> None:
-    """
-    :raises UserError: if some of the splits belong to the item and others do not
-    """
-    offered = dict.fromkeys(split for sweep in sweeps for split in sweep.values["split"])
-    wanted = values_of(override, tuple(offered))
-    left = [value for value in wanted if value not in offered]
-    if left and len(left) < len(wanted):
-        raise UserError(f"{override.input_line}: {name} has no split {', '.join(left)}; it has {', '.join(offered)}")
-
-
 def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:
-    """What an override leaves of a sweep; the series that it starts from changes with it where that is offered too."""
+    """Apply an override to a sweep and, if it offers the value too, to the series that it starts from."""
     if sweep.start is not None:
         sweep = replace(sweep, start=_narrowed(sweep.start, key, override) or sweep.start)
     offered = sweep.values.get(key, ())
-    if _replaceable(sweep, key):
+    # A key that is swept, or that defines a series, is narrowed; any other is replaced in every run.
+    swept = key in AXES or sweep.series is not None or len(offered) != 1
+    if key in REPLACED or key not in sweep.values or key in sweep.scheduled or not swept:
         wanted = values_of(override, groups.names(key) if key in groups.GROUPS else offered)
         if len(wanted) != 1:
             raise UserError(f"{override.input_line} names {len(wanted)} values; an item takes one {key} at a time")
@@ -297,10 +294,3 @@ def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:
     wanted = values_of(override, offered)
     left = tuple(value for value in offered if value in wanted)
     return replace(sweep, values={**sweep.values, key: left}) if left else None
-
-
-def _replaceable(sweep: Sweep, key: str) -> bool:
-    """Whether an override changes the key in every run; what is swept, or makes a series what it is, is narrowed."""
-    if key in REPLACED or key not in sweep.values or key in sweep.scheduled:
-        return True
-    return key not in AXES and sweep.series is None and len(sweep.values[key]) == 1

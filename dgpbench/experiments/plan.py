@@ -1,108 +1,133 @@
-"""Which runs an item needs, which of them are there, and how long the rest will take.
+"""Runs of an item: which they are, which are done, and which run each starts from.
 
-Whether a run is there is decided by its identity alone; a compact record is as good as the run's own. A run that starts
-from another stands behind it, and cannot be carried out before that one is done.
+Whether a run is done is decided by its identity alone; a compact record counts as much as the run's own. A run with a
+warm start is listed after the run that it starts from, and cannot be executed before that one is done.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from dgpbench.experiments.items import Item, column_name
-from dgpbench.experiments.wanted import Wanted, wanted
+from dgpbench.config import groups
+from dgpbench.config.overrides import argument
+from dgpbench.errors import UserError
+from dgpbench.experiments.items import Item, Sweep, column_name
 from dgpbench.runs import store
-from dgpbench.runs.resolve import Run
+from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.runs.store import BROKEN, CONFLICT, DONE, MISSING
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+SHARED = ("task", "dataset", "method.num_layers", "protocol", "budget", "split", "seed")  # by a run and its start
 BLOCKED = "blocked"
 STATES = (DONE, BROKEN, MISSING, CONFLICT, BLOCKED)
-NEVER_DONE = {
-    BROKEN: "failed",
-    CONFLICT: "was made with other settings or code",
-    BLOCKED: "cannot be carried out either",
-}
+NEVER_DONE = {BROKEN: "failed", CONFLICT: "has a record of other settings or code", BLOCKED: "cannot be run either"}
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One run of an item.
+class Wanted:
+    """One run of an item, done or not.
 
-    :param state: ``done``, ``failed``, ``missing``, ``conflict``: a record made with other settings or code is in its
-        place, or ``blocked``: it is missing, and the run that it starts from is not done and will not be
-    :param seconds: total seconds of its record, where there is one
-    :param why: of a run that is blocked or in conflict, one sentence
+    :param series: the name of its column
+    :param overrides: the arguments of ``dgpbench run``
+    :param start: the run that it starts from
     """
 
-    wanted: Wanted
-    state: str
-    seconds: float | None = None
-    why: str = ""
-
-    @property
-    def series(self) -> str:
-        """The name of its column."""
-        return self.wanted.series
-
-    @property
-    def run(self) -> Run:
-        """The run itself."""
-        return self.wanted.run
-
-    @property
-    def overrides(self) -> tuple[str, ...]:
-        """What ``dgpbench run`` takes to carry it out."""
-        return self.wanted.overrides
+    series: str
+    run: Run
+    overrides: tuple[str, ...]
+    start: "Wanted | None" = None
 
     @property
     def directory(self) -> Path:
-        """Where its record lies, or will."""
+        """The directory of its record."""
         return self.run.directory
 
 
+def wanted(item: Item, sweep: Sweep) -> Iterator[Wanted]:
+    """Yield every run of a sweep, in its order.
+
+    :raises UserError: for a name that does not exist, or a start that is not one run
+    """
+    for group in groups.GROUPS:  # a file may name a method or protocol that is not installed
+        for name in sweep.values.get(group, ()):
+            if not groups.exists(group, name):
+                raise UserError(
+                    f"{item.name} needs {group}={name}, which is not installed; exclude it with {group}=..."
+                )
+    for chosen in sweep.combinations([key for key in sweep.values if key not in ("split", "seed")]):
+        first = resolve_overrides([*_arguments(chosen), *item.external.values()])
+        starts = _starts(item, sweep, chosen)
+        for last in sweep.combinations(("split", "seed")):
+            run = replace(first, split=int(last["split"]), seed=int(last["seed"]))
+            overrides = (*_arguments({**chosen, **last}), *item.external.values())
+            start = starts.get((run.split, run.seed))
+            if start is not None:
+                run = run.starting_from(start.run)
+                overrides = (*overrides, argument("init_from", str(run.init_from)))
+            yield Wanted(sweep.name_of(run.card.name), run, overrides, start)
+
+
+def _arguments(chosen: Mapping[str, str]) -> list[str]:
+    return [argument(key, value) for key, value in chosen.items()]
+
+
+def _starts(item: Item, sweep: Sweep, chosen: Mapping[str, str]) -> dict[tuple[int, int], Wanted]:
+    """Return the run that each (split, seed) of a sweep starts from, given the values of its other keys."""
+    if sweep.start is None:
+        return {}
+    shared = {key: (chosen[key],) if key in chosen else sweep.values[key] for key in SHARED}
+    runs = list(wanted(item, replace(sweep.start, values={**sweep.start.values, **shared})))
+    starts = {(each.run.split, each.run.seed): each for each in runs}
+    if len(starts) < len(runs):
+        raise UserError(f"{item.name} has several runs of {runs[0].series} for one to start from; narrow them to one")
+    return starts
+
+
+@dataclass(frozen=True)
+class Planned(Wanted):
+    """One run of an item and its state.
+
+    :param state: ``done``, ``failed``, ``missing``, ``conflict``: its place has a record of other settings or code, or
+        ``blocked``: it is missing, and the run that it starts from is not done and will not be
+    :param why: the reason of a blocked run or a conflict, one sentence
+    """
+
+    state: str = MISSING
+    why: str = ""
+
+
 def plan_of(item: Item) -> list[Planned]:
-    """Every run of an item, each once, in the item's order, and before each the run that it starts from."""
-    found: dict[Path, Wanted] = {}
+    """Return every run of an item once, in the item's order, and before each the run that it starts from."""
+    planned: dict[Path, Planned] = {}
+
+    def add(each: Wanted) -> None:
+        if each.start is not None:
+            add(each.start)
+        if each.directory not in planned:
+            planned[each.directory] = _planned(each, planned)
+
     for sweep in item.sweeps:
         for each in wanted(item, sweep):
-            for one in _from_the_start(each):
-                found.setdefault(one.run.directory, one)
-    planned: dict[Path, Planned] = {}
-    for directory, each in found.items():
-        planned[directory] = _planned(each, planned)
+            add(each)
     return list(planned.values())
 
 
-def _from_the_start(each: Wanted) -> Iterator[Wanted]:
-    if each.start is not None:
-        yield from _from_the_start(each.start)
-    yield each
-
-
-def _planned(each: Wanted, before: Mapping[Path, Planned]) -> Planned:
-    run = each.run
-    state = store.state_of(run.limits.results_dir, run.identity, run.config_hash)
-    start = None if each.start is None else before[each.start.run.directory]
-    if state.name == MISSING and start is not None and start.state in NEVER_DONE:
-        how = NEVER_DONE[start.state]
-        return Planned(each, BLOCKED, why=f"{each.run.directory} starts from {start.directory}, which {how}")
-    seconds = None if state.stored is None else state.stored.record["seconds"]["total"]
-    return Planned(each, state.name, seconds, state.why)
-
-
-# Words and time -------------------------------------------------------------------------------------------------------
+def _planned(wanted: Wanted, before: Mapping[Path, Planned]) -> Planned:
+    run = wanted.run
+    found = store.state_of(run.limits.results_dir, run.identity, run.config_hash)
+    state, why = found.name, found.why
+    start = None if wanted.start is None else before[wanted.start.directory]
+    if state == MISSING and start is not None and start.state in NEVER_DONE:
+        state, why = BLOCKED, f"{run.directory} starts from {start.directory}, which {NEVER_DONE[start.state]}"
+    return Planned(wanted.series, run, wanted.overrides, wanted.start, state, why)
 
 
 def count(runs: list[Planned]) -> dict[str, int]:
-    """How many runs are in each state."""
+    """Return the number of runs in each state."""
     return {state: sum(run.state == state for run in runs) for state in STATES}
 
 
 def matrix(runs: list[Planned]) -> str:
-    """Data sets by methods, the longer list as rows: '3/10' done, and how many failed or are in conflict, if any."""
+    """Return a table of data sets by methods, the longer list as rows: '3/10' done, and the failures and conflicts."""
     from tabulate import tabulate
 
     columns = dict.fromkeys(map(_column, runs))
@@ -127,39 +152,3 @@ def _cell(runs: list[Planned]) -> str:
     counts = count(runs)
     worse = "".join(f", {counts[state]:,} {state}" for state in (BROKEN, CONFLICT, BLOCKED) if counts[state])
     return f"{counts[DONE]}/{len(runs)}{worse}"
-
-
-def seconds_each(todo: list[Planned], frame: "pd.DataFrame") -> list[float | None]:
-    """Seconds of each run that is to do, from done ones of the same method, depth and data set, else less alike.
-
-    None where no record of its method at this budget and protocol says anything: another method takes another time.
-    """
-    if not todo:
-        return []
-    first = todo[0].run
-    alike = frame[(frame["budget"] == first.budget) & (frame["protocol"] == first.protocol)]
-    known = _known_seconds(alike[alike["status"] == "done"])
-    return [_estimate(each.run, known) for each in todo]
-
-
-_LIKENESS = (("method", "num_layers", "dataset"), ("method", "dataset"), ("method",))
-
-
-def _known_seconds(done: "pd.DataFrame") -> dict[tuple[tuple[str, ...], tuple[Any, ...]], float]:
-    """Median total seconds by what is the same, for each likeness."""
-    known: dict[tuple[tuple[str, ...], tuple[Any, ...]], float] = {}
-    for keys in _LIKENESS:
-        columns = [done[key] for key in keys]
-        same = list(zip(*columns, strict=True))
-        for values in set(same):
-            chosen = [each == values for each in same]
-            known[keys, values] = float(done["seconds_total"][chosen].median())
-    return known
-
-
-def _estimate(run: Run, known: Mapping[Any, float]) -> float | None:
-    for keys in _LIKENESS:
-        found = known.get((keys, tuple(getattr(run.identity, key) for key in keys)))
-        if found is not None:
-            return found
-    return None

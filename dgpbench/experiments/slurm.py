@@ -1,8 +1,7 @@
-"""``reproduce --engine slurm``: missing runs as Slurm job arrays, through submitit.
+"""``reproduce --engine slurm``: submit missing runs as Slurm job arrays, through submitit.
 
-Nothing waits for jobs and nothing is sent back: a run's record in the results folder is its result, and the same
-command asks for whatever is still missing. A job that Slurm ends early (preemption, requeue) goes on from the run's
-checkpoint.
+Jobs leave their results as records in the results folder, so the same command later submits whatever is still missing.
+A job that Slurm ends early (preemption, requeue) resumes from the run's checkpoint.
 """
 
 import itertools
@@ -22,7 +21,6 @@ from dgpbench.config import groups
 from dgpbench.config.settings import build, setting
 from dgpbench.errors import UserError
 from dgpbench.experiments import engine
-from dgpbench.experiments.starts import chains
 from dgpbench.runs.resolve import Run
 from dgpbench.system import interrupts
 from dgpbench.system.files import refusing_unwritable
@@ -34,14 +32,14 @@ FOLDER = ".slurm"  # below results_dir: logs, submitit's files and the list of w
 
 @dataclass(frozen=True)
 class Launcher:
-    """What an array task asks of the cluster; the keys of ``conf/launcher/slurm.yaml``, which explains them."""
+    """Resources of an array task: the keys of ``conf/launcher/slurm.yaml``, which explains them."""
 
     minutes: int = setting("time limit of an array task", low=1, high=30 * 24 * 60)
     memory_gb: float = setting("memory of an array task", low=0.1)
     cpus: int = setting("cores of an array task", low=1)
-    runs_per_task: int = setting("runs that one array task carries out in turn", low=1)
-    array_size: int = setting("most tasks in one array", low=1)
-    at_once: int = setting("most tasks of an array that run at a time", low=1)
+    runs_per_task: int = setting("runs that one array task executes in turn", low=1)
+    array_size: int = setting("maximum number of tasks in one array", low=1)
+    at_once: int = setting("maximum number of tasks of an array at a time", low=1)
     partition: str | None = setting("null: the cluster's default")
     account: str | None = setting("null: the cluster's default")
     qos: str | None = setting("null: the cluster's default")
@@ -50,10 +48,10 @@ class Launcher:
 
     def __post_init__(self) -> None:
         if not all(isinstance(line, str) for line in self.setup):
-            raise UserError(f"launcher.setup={self.setup} cannot be used; it takes shell lines, each a text")
+            raise UserError(f"launcher.setup={self.setup} cannot be used; it must be a list of shell lines")
 
     def parameters(self) -> dict[str, Any]:
-        """As submitit's executor takes them."""
+        """Return the parameters of submitit's executor."""
         given = {key: getattr(self, key) for key in ("account", "qos", "constraint", "partition")}
         return {f"slurm_{key}": value for key, value in given.items() if value is not None} | {
             "timeout_min": self.minutes,
@@ -67,7 +65,7 @@ class Launcher:
 
 
 def read_launcher(path: str | None = None) -> Launcher:
-    """The settings of ``conf/launcher/slurm.yaml``, with those of a site's own file put over them.
+    """Return the settings of ``conf/launcher/slurm.yaml``, updated with those of a site's own file.
 
     :raises UserError: for a file that cannot be read, an unknown key, or a value that its key does not take
     """
@@ -85,26 +83,26 @@ def _read(path: str) -> dict[str, Any]:
         text = Path(path).read_text(encoding="utf-8")
         own, as_written = yaml.safe_load(text), yaml.load(text, Loader=yaml.BaseLoader)
     except (OSError, ValueError, yaml.YAMLError) as problem:
-        raise UserError(f"the file cannot be read: {str(problem).splitlines()[0]}") from None
+        raise UserError(f"cannot read the file: {str(problem).splitlines()[0]}") from None
     if not isinstance(own, dict):
-        raise UserError("the file holds no settings, such as minutes: 240")
-    # YAML takes 4:00:00 for a number, 4 * 60^2 + 0 * 60 + 0: minutes of ten days.
+        raise UserError("the file contains no settings, such as minutes: 240")
+    # YAML reads 4:00:00 as the number 4 * 60^2 + 0 * 60 + 0: ten days of minutes.
     times = {key: value for key, value in as_written.items() if isinstance(value, str) and ":" in value}
     return {str(key): value for key, value in own.items()} | times
 
 
 class Chunk:
-    """The runs of one array task, one after the other, starts first; those that are done already cost nothing.
+    """The runs of one array task, one after the other; finished ones are skipped.
 
     submitit calls ``checkpoint`` when Slurm announces the end of the time limit or a preemption, and submits what it
-    gets: the same runs, of which the interrupted one goes on from its own checkpoint.
+    returns: the same runs. The interrupted one resumes from its own checkpoint.
     """
 
     def __init__(self, runs: Sequence[Run]):
         self.runs = list(runs)
 
     def __call__(self) -> list[str]:
-        """Carry out the runs; SIGTERM writes a checkpoint first."""
+        """Execute the runs; on SIGTERM write a checkpoint and stop."""
         with interrupts.handled():
             ended = engine.engine([run.without_progress() for run in self.runs], workers=1)
         for outcome in ended:
@@ -112,20 +110,20 @@ class Chunk:
         return [outcome.status for outcome in ended]
 
     def checkpoint(self) -> Any:
-        """What to submit when this task is cut short."""
+        """Return what to submit when this task is cut short."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
 
 
 def submit(runs: Sequence[Run], launcher: Launcher, folder: Path) -> list[str]:
-    """Submit runs as job arrays; the numbers of the arrays. A run is in one task with the run that it starts from.
+    """Submit runs as job arrays and return the arrays' numbers; a run shares a task with the run that it starts from.
 
-    :param folder: where logs and submitit's files go
-    :raises UserError: where there is no Slurm or no submitit, or Slurm takes no such job
+    :param folder: for logs and submitit's files
+    :raises UserError: if Slurm or submitit is missing, or Slurm rejects the jobs
     """
     executor = _executor(launcher, folder)
-    chunks = [list(itertools.chain.from_iterable(part)) for part in _cut(chains(runs), launcher.runs_per_task)]
+    chunks = [list(itertools.chain.from_iterable(part)) for part in _cut(engine.chains(runs), launcher.runs_per_task)]
     arrays = []
     for part in _cut(chunks, launcher.array_size):
         jobs = _in_one_array(executor, [Chunk(chunk) for chunk in part])
@@ -142,8 +140,8 @@ def _executor(launcher: Launcher, folder: Path) -> Any:
         raise UserError("--engine slurm needs submitit; in a checkout, pip install '.[slurm]'") from None
     if missing := [name for name in COMMANDS if shutil.which(name) is None]:
         raise UserError(
-            f"--engine slurm needs Slurm's commands {', '.join(COMMANDS)}, and there is no {' and no '.join(missing)} "
-            "here; use --workers N on this machine"
+            f"--engine slurm needs Slurm's commands {', '.join(COMMANDS)}; missing here: {', '.join(missing)}; use "
+            "--workers N on this machine"
         )
     with refusing_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -159,7 +157,7 @@ def _in_one_array(executor: Any, chunks: Sequence[Chunk]) -> list:
         with executor.batch():
             jobs = [executor.submit(chunk) for chunk in chunks]
     except (FailedJobError, subprocess.CalledProcessError) as problem:
-        raise UserError(f"Slurm did not take the jobs: {_last_line(str(problem))}") from None
+        raise UserError(f"Slurm rejected the jobs: {_last_line(str(problem))}") from None
     return jobs
 
 
@@ -172,18 +170,18 @@ def _cut(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
         yield items[start : start + size]
 
 
-# What is in the queue -------------------------------------------------------------------------------------------------
+# The queue ------------------------------------------------------------------------------------------------------------
 
 
 def _note(folder: Path, job: str, runs: Iterable[Run]) -> None:
-    """One line for each run: which array task has it."""
+    """Append a line for each run: its array task."""
     lines = [json.dumps({"job": job, "directory": os.fspath(run.directory)}) + "\n" for run in runs]
     with refusing_unwritable(folder), open(folder / "submitted.jsonl", "a", encoding="utf-8") as file:
         file.write("\n" + "".join(lines))  # the line before may have been cut short
 
 
 def in_queue(folder: Path) -> dict[str, str]:
-    """Run directory -> the array task that has it, for submitted runs that Slurm still knows as waiting or running."""
+    """Return run directory -> array task, for submitted runs that are waiting or running."""
     path = folder / "submitted.jsonl"
     if not path.is_file() or shutil.which("squeue") is None:
         return {}
@@ -192,7 +190,7 @@ def in_queue(folder: Path) -> dict[str, str]:
 
 
 def _noted(path: Path) -> Iterator[tuple[str, str]]:
-    """(run directory, array task) of each line that is whole; a process may have been killed while it wrote one."""
+    """Yield (run directory, array task) of each complete line; a process may have been killed while writing one."""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         with suppress(ValueError, KeyError, TypeError):
             entry = json.loads(line)
@@ -200,16 +198,16 @@ def _noted(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _alive() -> set[str]:
-    """Array tasks of this user that wait or run, such as 12_3."""
+    """Return the array tasks of this user that are waiting or running, such as 12_3."""
     command = ["squeue", "--me", "--array", "--noheader", "--format=%i"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if answer.returncode != 0:
-        raise UserError(f"squeue does not say what is in the queue: {_last_line(answer.stderr)}")
+        raise UserError(f"squeue cannot list the queue: {_last_line(answer.stderr)}")
     return set(answer.stdout.split())
 
 
 def wait(jobs: Iterable[str], launcher: Launcher) -> None:
-    """Come back when every job has ended: Slurm itself waits, as a dependency of a task that does nothing."""
+    """Return when every job has ended: Slurm itself waits, as a dependency of an empty task."""
     partition = [] if launcher.partition is None else [f"--partition={launcher.partition}"]
     account = [] if launcher.account is None else [f"--account={launcher.account}"]
     dependency = f"--dependency=afterany:{':'.join(sorted(set(jobs)))}"
@@ -217,11 +215,11 @@ def wait(jobs: Iterable[str], launcher: Launcher) -> None:
     answer = subprocess.run(command, capture_output=True, text=True)
     if answer.returncode != 0:
         raise UserError(
-            f"Slurm cannot wait for the jobs: {_last_line(answer.stderr)}; they run on, and the records will tell"
+            f"Slurm cannot wait for the jobs: {_last_line(answer.stderr)}; they continue to run and will leave records"
         )
 
 
-def carry_out(
+def submit_missing(
     todo: Sequence[Run],
     launcher: Launcher,
     results_dir: str,
@@ -229,10 +227,10 @@ def carry_out(
     *,
     waiting: bool,
 ) -> None:
-    """Submit the runs that no queued job has; with ``waiting``, come back when all have ended."""
+    """Submit the runs that no queued job has; with ``waiting``, return when all have ended."""
     folder = Path(results_dir, FOLDER).absolute()
     queued = in_queue(folder)
-    others = chains([run for run in todo if os.fspath(run.directory) not in queued])
+    others = engine.chains([run for run in todo if os.fspath(run.directory) not in queued])
     new = [run for chain in others if str(chain[0].start) not in queued for run in chain]
     arrays = submit(new, launcher, folder) if new else []
     names = f" as job {', '.join(arrays)}" if arrays else ""
@@ -244,4 +242,4 @@ def carry_out(
     if waiting and jobs:
         wait(jobs, launcher)
     elif jobs:
-        say("the same command collects what has ended, and submits what is missing then")
+        say("run the same command again to collect the results and to submit what is still missing")

@@ -20,7 +20,7 @@ from dgpbench.config.canonical import canonical
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, Sweep, load
 from dgpbench.experiments.plan import plan_of
-from dgpbench.experiments.wanted import wanted as wanted_runs
+from dgpbench.experiments.plan import wanted as wanted_runs
 from dgpbench.methods.plugins import is_of_this_code
 from dgpbench.predictive.scores import METRICS, mean_density_difference, win_share
 from dgpbench.runs import compact_records, store

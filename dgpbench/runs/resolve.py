@@ -202,9 +202,9 @@ def resolve(composed: Composed) -> Run:
     _check_data_keys(composed)
     run = _typed(composed.values)
     _check_compatible(run)
-    if composed.values is composed.usual:
+    if composed.values is composed.defaults:
         return replace(run, changed=_changed_optimiser(run))
-    usual = _flat(_typed(composed.usual))
+    usual = _flat(_typed(composed.defaults))
     changed = {key: value for key, value in _flat(run).items() if usual.get(key, _ABSENT) != value}
     return replace(run, changed=_changed_optimiser(run) | changed)
 
@@ -220,7 +220,7 @@ def resolve_overrides(overrides: Iterable[str], more: Mapping[str, Any] = Mappin
 
 def _check_data_keys(composed: Composed) -> None:
     """Refuse changes to the description of a data set: only the settings of its kind may be changed."""
-    spec, usual = composed.values["dataset"], composed.usual["dataset"]
+    spec, usual = composed.values["dataset"], composed.defaults["dataset"]
     known = declared(datasets.settings_class(usual))
     for key in spec:
         if key not in known and spec[key] != usual.get(key, _ABSENT):

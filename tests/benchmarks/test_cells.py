@@ -2,33 +2,33 @@
 
 import pytest
 
-from dgpbench.benchmarks import cases
+from dgpbench.benchmarks import timing
 from dgpbench.errors import UserError
 
 
 def test_the_default_is_the_setting_of_the_papers_protein_runs():
-    plan = cases.parse(["methods=mf"])
-    assert plan.cells == [cases.Cell("dgpbench", "mf", "protein", "lindinger2020", 128, 3, 5, 512, 5, "float64", 1)]
+    plan = timing.parse(["methods=mf"])
+    assert plan.cells == [timing.Cell("dgpbench", "mf", "protein", "lindinger2020", 128, 3, 5, 512, 5, "float64", 1)]
 
 
 def test_one_size_is_varied_at_a_time():
-    plan = cases.parse(["methods=star", "M=64,32", "L=3,2"])
+    plan = timing.parse(["methods=star", "M=64,32", "L=3,2"])
     assert [(cell.M, cell.L) for cell in plan.cells] == [(64, 3), (32, 3), (64, 2)]
 
 
 def test_a_product_takes_every_combination():
-    plan = cases.parse(["methods=star", "M=64,32", "L=3,2", "sweep=product"])
+    plan = timing.parse(["methods=star", "M=64,32", "L=3,2", "sweep=product"])
     assert [(cell.M, cell.L) for cell in plan.cells] == [(64, 3), (64, 2), (32, 3), (32, 2)]
 
 
 def test_a_method_can_have_a_size_of_its_own():
-    plan = cases.parse(["methods=mf,sghmc:B=2560"])
+    plan = timing.parse(["methods=mf,sghmc:B=2560"])
     assert [(cell.method, cell.B, cell.R) for cell in plan.cells] == [("mf", 512, 5), ("sghmc", 2560, 1)]
 
 
 def test_a_cells_overrides_are_what_a_run_takes():
-    [cell] = cases.parse(["methods=fc", "M=32", "B=64"]).cells
-    run = cases.resolve(cell)
+    [cell] = timing.parse(["methods=fc", "M=32", "B=64"]).cells
+    run = timing.resolve(cell)
     assert (run.method.num_inducing, run.training.batch_size) == (32, 64)
     assert not run.training.early_stopping
 
@@ -48,9 +48,9 @@ def test_a_cells_overrides_are_what_a_run_takes():
 )
 def test_wrong_input_is_refused_with_a_sentence(texts, said):
     with pytest.raises(UserError, match=said):
-        cases.parse(texts)
+        timing.parse(texts)
 
 
 def test_groups_bound_the_processes_that_are_alive():
-    plan = cases.parse(["methods=mf", "M=64,32,16", "together=2"])
-    assert [len(group) for group in cases.interleaved(plan)] == [2, 1]
+    plan = timing.parse(["methods=mf", "M=64,32,16", "together=2"])
+    assert [len(group) for group in plan.interleaved()] == [2, 1]

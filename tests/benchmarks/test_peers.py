@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dgpbench.benchmarks import peers
-from dgpbench.benchmarks.cases import Cell
+from dgpbench.benchmarks.timing import Cell
 from dgpbench.data.standardise import Regression
 
 CELL = Cell("gpflux", "mf", "toy", "lindinger2020", M=5, L=2, tau=3, B=7, R=4000, precision="float64", threads=1)

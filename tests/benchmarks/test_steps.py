@@ -6,8 +6,8 @@ import json
 import pandas as pd
 import pytest
 
-from dgpbench.benchmarks import cases, peers, rates, steps
-from dgpbench.benchmarks.turns import WARM_UP, Finished, Turns
+from dgpbench.benchmarks import floors, peers, timing
+from dgpbench.benchmarks.worker import WARM_UP, Finished, Turns
 from dgpbench.cli import main
 from dgpbench.errors import UserError
 
@@ -29,8 +29,8 @@ def test_real_processes_step_in_turn_and_the_table_has_a_floor(tmp_path):
 
 @pytest.mark.full
 def test_a_cell_that_cannot_be_timed_says_why_and_the_others_stand():
-    plan = cases.parse(["methods=mf", "M=8,999999", *TINY[:1], *TINY[2:-1], "repeats=1"])
-    frame = steps.measure(plan)
+    plan = timing.parse(["methods=mf", "M=8,999999", *TINY[:1], *TINY[2:-1], "repeats=1"])
+    frame = timing.measure(plan)
     assert frame["ms_per_step"].notna().tolist() == [True, False]
     assert "999999" in frame["problem"][1]
 
@@ -39,9 +39,9 @@ def test_a_process_that_never_spoke_is_quoted(tmp_path, monkeypatch):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho no module here >&2\nexit 3\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(steps.sys, "executable", str(broken))
+    monkeypatch.setattr(timing.sys, "executable", str(broken))
     with pytest.raises(UserError, match=r"exit code 3\): no module here$"):
-        steps.measure(cases.parse(["methods=mf", *TINY]))
+        timing.measure(timing.parse(["methods=mf", *TINY]))
 
 
 def test_the_first_blocks_are_no_measurement():
@@ -58,7 +58,7 @@ def test_the_first_blocks_are_no_measurement():
 
 def test_tracing_is_taken_off_a_blocks_time(monkeypatch):
     now = iter([0.0, 0.0, 0.0, 100.0, 107.0])
-    monkeypatch.setattr("dgpbench.benchmarks.turns.time.perf_counter", lambda: next(now, 107.0))
+    monkeypatch.setattr("dgpbench.benchmarks.worker.time.perf_counter", lambda: next(now, 107.0))
     answers = io.StringIO()
     beat = Turns(io.StringIO("go\n"), answers, lambda: 40.0, {})
     beat(10)
@@ -78,9 +78,9 @@ def test_slow_bursts_do_not_lower_the_rate_of_products(monkeypatch):
         nonlocal clock
         clock += next(took)
 
-    monkeypatch.setattr(rates.time, "process_time", lambda: clock)
-    flops = 2 * 128 * 128 * 2560 * rates.PRODUCTS
-    assert rates.measured_rate(burst, threads=1) == pytest.approx(flops / 0.04 / 1e9)
+    monkeypatch.setattr(floors.time, "process_time", lambda: clock)
+    flops = 2 * 128 * 128 * 2560 * floors.PRODUCTS
+    assert floors.measured_rate(burst, threads=1) == pytest.approx(flops / 0.04 / 1e9)
 
 
 def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
@@ -90,6 +90,6 @@ def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
 
 
 def test_no_cell_at_all_is_refused():
-    plan = cases.parse(["methods=mf", "M=999999", *TINY[:1], *TINY[2:]])
+    plan = timing.parse(["methods=mf", "M=999999", *TINY[:1], *TINY[2:]])
     with pytest.raises(UserError, match="999999"):
-        steps.measure(plan)
+        timing.measure(plan)

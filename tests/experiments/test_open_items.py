@@ -63,7 +63,7 @@ def test_a_papers_table_takes_no_further_method(plugin, capsys):
     assert door.command("plan", "lindinger2020_table1", f"method={name}", flag) == 2
     assert "leaves nothing of lindinger2020_table1" in capsys.readouterr().err
     assert door.command("plan", "dgpbench_uci", "method=there_is_none") == 2
-    assert "there is no method 'there_is_none'" in capsys.readouterr().err
+    assert "unknown method 'there_is_none'" in capsys.readouterr().err
 
 
 def test_its_column_is_filled_and_the_others_are_missing(plugin, tmp_path, capsys):

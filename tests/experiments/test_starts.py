@@ -71,7 +71,7 @@ def test_the_steps_of_a_series_can_be_replaced(tmp_path):
 
 def test_a_series_that_starts_from_none_before_it_is_refused():
     entry = {"method": "fc", "split": 0, "starts_from": "mf_ng"}
-    with pytest.raises(UserError, match="starts from mf_ng; before it stand none"):
+    with pytest.raises(UserError, match="starts from mf_ng; the sweeps before it are: none"):
         items._sweeps("an_item", [entry])
 
 
@@ -159,7 +159,7 @@ def test_what_starts_from_a_record_made_with_other_settings_is_not_run(failing, 
     forge(path, lambda record: record.update(config_hash="other"))
     capsys.readouterr()
     assert door.command("reproduce", *given) == 2
-    assert "which was made with other settings" in capsys.readouterr().err
+    assert "which has a record of other settings or code" in capsys.readouterr().err
     assert list(tmp_path.rglob("record.json")) == [path]
 
 
@@ -208,7 +208,7 @@ def arrays(monkeypatch):
 @pytest.mark.parametrize(("per_task", "tasks"), [(1, 3), (2, 2)])
 def test_an_array_task_has_a_run_and_its_start_in_this_order(per_task, tasks, arrays, tmp_path, monkeypatch):
     launcher = replace(slurm.read_launcher(), runs_per_task=per_task)
-    slurm.carry_out(runs_of(tmp_path), launcher, str(tmp_path), lambda text: None, waiting=False)
+    slurm.submit_missing(runs_of(tmp_path), launcher, str(tmp_path), lambda text: None, waiting=False)
     assert len(arrays) == tasks
     for chunk in arrays:
         names = [key(run) for run in chunk.runs]
@@ -222,7 +222,7 @@ def test_a_run_whose_start_is_in_the_queue_already_is_submitted_later_and_named(
     runs, said = runs_of(tmp_path), []
     queued = {str(run.directory): "3_0" for run in runs if key(run) == ("mf", 1)}
     monkeypatch.setattr(slurm, "in_queue", lambda folder: queued)
-    slurm.carry_out(runs, slurm.read_launcher(), str(tmp_path), said.append, waiting=False)
+    slurm.submit_missing(runs, slurm.read_launcher(), str(tmp_path), said.append, waiting=False)
     assert sorted(key(run) for chunk in arrays for run in chunk.runs) == [("fc", 0), ("fc", 2), ("mf", 0), ("mf", 2)]
     assert "4 runs submitted" in said[0]
     assert "1 in the queue already, 1 not yet, as the run that each starts from is in the queue" in said[0]

@@ -188,8 +188,8 @@ def test_a_small_table_gets_fewer_inducing_points_unless_their_number_is_a_wish(
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"method": "starr"}, "there is no method 'starr'.*did you mean star"),
-        ({"budget": "tiny"}, "there is no budget 'tiny'"),
+        ({"method": "starr"}, "unknown method 'starr'.*did you mean star"),
+        ({"budget": "tiny"}, "unknown budget 'tiny'"),
         ({"settings": {"training.learning_rat": 0.1}}, "has no setting 'training.learning_rat'.*learning_rate"),
         ({"settings": {"training.learning_rate": -1}}, "training.learning_rate takes a number above 0"),
         ({"settings": {"dataset.path": "x.csv"}}, "settings has 'dataset.path', which .* no meaning for a fit"),

@@ -11,7 +11,7 @@ from dgpbench.report.collect import collect
 
 IMPORT_ALL = """
 import pkgutil, sys
-import dgpbench.cli, dgpbench.experiments.plan, dgpbench.experiments.reproduce, dgpbench.report
+import dgpbench.cli, dgpbench.experiments.plan, dgpbench.report
 for module in pkgutil.walk_packages(dgpbench.report.__path__, "dgpbench.report."):
     __import__(module.name)
 for name in ("plan", "reproduce", "table", "compare", "check", "cite", "results"):

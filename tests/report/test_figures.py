@@ -413,7 +413,7 @@ def test_a_wrong_call_is_refused_in_one_sentence(filled, tmp_path, capsys, monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
     for arguments, words in [
-        (["figure", "nothing"], "there is no item 'nothing'"),
+        (["figure", "nothing"], "unknown item 'nothing'"),
         (["figure", "lindinger2020_fig3"], "no run of lindinger2020_fig3"),
         (["figure", "lindinger2020_figs5", "--output", "x.gif"], "must end in"),
         (["figure", "lindinger2020_figs5", "--format", "png", "--output", "x.pdf"], "disagree"),

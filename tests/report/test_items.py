@@ -84,7 +84,7 @@ def test_an_external_setting_narrows_nothing():
     ("given", "says"),
     [
         ("dataset=yacht", "leaves nothing of lindinger2020_table1; its dataset is one of boston"),
-        ("dataset=bosten", "there is no dataset 'bosten'"),
+        ("dataset=bosten", "unknown dataset 'bosten'"),
         ("split=10", "leaves nothing"),
         ("budget=smoke,paper", "takes one budget at a time"),
         ("training.learning_rate=0.1,0.2", "takes one training.learning_rate at a time"),

@@ -67,7 +67,7 @@ def test_a_pipe_stays_and_the_table_goes_into_it(tmp_path, capsys):
     ("given", "said"),
     [
         (".", "dgpbench: . is a folder, but a file is written; choose another place with --output"),
-        ("", "argument --output: an empty text names no place"),
+        ("", "argument --output: must not be empty"),
         ("afile/x.md", "dgpbench: afile/x.md cannot be written (File exists: "),
         ("socket", "socket is neither a file nor a pipe, and cannot be written; choose another place with --output"),
     ],
@@ -99,12 +99,12 @@ def test_a_place_where_no_file_can_be_is_one_sentence(given, said, tmp_path, cap
     ],
 )
 def test_a_place_that_cannot_be_is_answered_with_the_flag_that_chooses_another(command, tmp_path, monkeypatch, capsys):
-    from dgpbench.benchmarks import steps
+    from dgpbench.benchmarks import timing
 
     def timed(plan, say):
         raise AssertionError("hours of timing before a sentence that was known")
 
-    monkeypatch.setattr(steps, "measure", timed)
+    monkeypatch.setattr(timing, "measure", timed)
     (tmp_path / "afile").write_text("")
     write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
     timings(tmp_path / "results" / "bench" / "steps.csv")

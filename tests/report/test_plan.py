@@ -4,11 +4,14 @@ import json
 from dataclasses import asdict
 
 import pytest
+from one_record import forge
 from toys import toy_record, write_toy
 
+from dgpbench.benchmarks import cost
 from dgpbench.cli import main
+from dgpbench.commands.validate import declared_sizes
 from dgpbench.experiments.items import load
-from dgpbench.experiments.plan import count, matrix, plan_of, seconds_each
+from dgpbench.experiments.plan import count, matrix, plan_of
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
 from dgpbench.runs.resolve import resolve_overrides
@@ -70,29 +73,69 @@ def test_a_record_of_another_budget_is_no_done_run(results):
     assert count(planned(results, *SMALL[:3], "budget=laptop"))["done"] == 0
 
 
-def test_time_left_is_that_of_the_most_alike_runs(results):
-    def write(seconds, **identity):
-        write_toy(results, record={"seconds": {"training": 1.0, "total": seconds}}, budget="smoke", **identity)
+def seconds_each(runs, results):
+    """The expected seconds of each run by records; None without a similar run."""
+    records, estimates = cost.Records(collect(results), runs[0].run.budget, runs[0].run.protocol), []
+    for each in runs:
+        sizes = declared_sizes(each.run)
+        estimates.append(records.like(each.run) or records.scaled(each.run, sizes.num_rows, sizes.num_features))
+    return [None if estimate is None else estimate.seconds for estimate in estimates]
 
+
+def write_seconds(results, seconds, **identity):
+    directory = write_toy(results, record={"seconds": {"training": 1.0, "total": seconds}}, budget="smoke", **identity)
+    forge(directory / "record.json", lambda record: record["data"].update(n_train=691))
+
+
+def test_time_left_is_that_of_runs_on_the_same_data_else_scaled_by_their_work(results):
     runs = planned(results, "dataset=boston,energy,naval", "method=mf", "split=0", "budget=smoke")
-    assert seconds_each(runs, collect(results)) == [None] * 6
-    write(100.0, method="sgp", num_layers=1, dataset="energy", split=5)
-    assert seconds_each(runs, collect(results)) == [None] * 6  # a sparse GP says nothing of a deep one
-    write(10.0, method="mf", num_layers=2, dataset="boston", split=5)
-    write(30.0, method="mf", num_layers=3, dataset="boston", split=5)
-    found = {(each.run.dataset_name, each.run.method.num_layers): each for each in runs}
-    seconds = dict(zip(found, seconds_each([*found.values()], collect(results)), strict=True))
-    # boston 10 and 30 by depth; energy and naval the median of mf, 20, at both depths
-    assert seconds == {(name, depth): 20.0 for name in ("energy", "naval") for depth in (2, 3)} | {
-        ("boston", 2): 10.0, ("boston", 3): 30.0
-    }  # fmt: skip
-    assert seconds_each([], collect(results)) == []
+    assert seconds_each(runs, results) == [None] * 6
+    write_seconds(results, 100.0, method="sgp", num_layers=1, dataset="energy", split=5)
+    assert seconds_each(runs, results) == [None] * 6  # a sparse GP says nothing of a deep one
+    write_seconds(results, 10.0, method="mf", num_layers=2, dataset="energy", split=5)
+    cells = [(run.run.dataset_name, run.run.method.num_layers) for run in runs]
+    each = dict(zip(cells, seconds_each(runs, results), strict=True))
+    assert each["energy", 2] == 10.0
+
+    # The counted products of a step with B rows, R = 2 paths and tau = 2 GPs: 4 M^2 (B + (L - 1) R B) for features,
+    # 4 M^2 (2 B + 2 (L - 2) R B + R B) for forms, (2 (L - 1) + 1) M^3 for covariances.
+    def products(rows, L, M=16):
+        return 4 * M**2 * rows * (1 + (L - 1) * 2 + 2 + 2 * (L - 2) * 2 + 2) + (2 * (L - 1) + 1) * M**3
+
+    assert each["energy", 3] == pytest.approx(10.0 * products(512, 3) / products(512, 2))
+    assert each["boston", 3] == pytest.approx(10.0 * products(455, 3) / products(512, 2))
+    assert each["naval", 2] == pytest.approx(10.0)  # as many iterations of as many rows
+
+
+def test_time_left_of_methods_without_counted_products_is_scaled_by_rows(results):
+    runs = planned(results, "dataset=naval", "method=sgpr", "split=0", "budget=smoke", item="dgpbench_uci")
+    write_seconds(results, 10.0, method="sgpr", num_layers=1, dataset="energy", split=5)
+    assert seconds_each(runs, results) == [pytest.approx(10.0 * 10741 / 691)]
+
+
+def test_steps_of_another_size_say_nothing_about_time(results):
+    """Small steps take longer than their products, by a factor that depends on their size."""
+    runs = planned(results, "dataset=naval", "method=mf", "method.num_layers=3", "split=0", "budget=smoke")
+    write_seconds(results, 10.0, method="mf", num_layers=2, dataset="energy", overrides={"training.batch_size": 16})
+    assert seconds_each(runs, results) == [None]
 
 
 def test_records_of_another_budget_say_nothing_about_time(results):
     write_toy(results, budget="paper", method="mf")
     runs = planned(results, *SMALL)
-    assert seconds_each(runs, collect(results)) == [None] * len(runs)
+    assert seconds_each(runs, results) == [None] * len(runs)
+
+
+def test_a_plan_gives_a_range_where_times_are_scaled(results, capsys):
+    for dataset, seconds in (("energy", 100.0), ("kin8nm", 400.0)):
+        write_seconds(results, seconds, method="mf", num_layers=2, dataset=dataset, split=5)
+    given = ("dataset=naval", "method=mf", "method.num_layers=2", "split=0,1", "budget=smoke", f"results_dir={results}")
+    assert main(["plan", "lindinger2020_table1", *given]) == 0
+    assert "left with one worker: about 8 min (between 2 min and 20 min)\n" in capsys.readouterr().out
+    assert main(["plan", "lindinger2020_table1", *given, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["seconds_left"], made["seconds_left_at_least"]) == (pytest.approx(500.0), None)
+    assert made["seconds_left_between"] == pytest.approx([2 * 100 / 1.5, 2 * 400 * 1.5])
 
 
 @pytest.mark.parametrize(
@@ -106,18 +149,18 @@ def test_the_time_left_is_by_runs_that_are_done(results, capsys, seconds, words)
 
 
 def test_methods_without_a_run_are_counted_by_their_products_beside_the_others(results, capsys, monkeypatch):
-    monkeypatch.setattr("dgpbench.commands.plan.least_seconds", lambda *given: 120.0)
+    monkeypatch.setattr("dgpbench.benchmarks.cost.least_seconds", lambda *given: 120.0)
     write_toy(results, budget="smoke", split=9, record={"seconds": {"training": 1.0, "total": 300.0}})
     given = ("dataset=boston", "method=mf,star", "method.num_layers=3", "split=0,1", "budget=smoke")
     assert main(["plan", "lindinger2020_table1", *given, f"results_dir={results}"]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("left with")]
-    assert "about 10 min for 2 runs of methods with records; of methods without a run yet between 2 min and" in line
-    assert " 24 min, by matrix products" in line
+    assert "about 10 min for 2 runs with similar finished runs; between 2 min and 24 min, by matrix products" in line
+    assert line.endswith("for 2 runs without")
     assert main(["plan", "lindinger2020_table1", *given, f"results_dir={results}", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["seconds_left"] is None
     assert made["seconds_left_at_least"] == 600.0 + 0.5 * 240.0
-    monkeypatch.setattr("dgpbench.commands.plan.least_seconds", lambda *given: None)  # as of a method that converges
+    monkeypatch.setattr("dgpbench.benchmarks.cost.least_seconds", lambda *given: None)  # as of a method that converges
     assert main(["plan", "lindinger2020_table1", *given, f"results_dir={results}", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["seconds_left_at_least"] == 600.0
 
@@ -133,7 +176,7 @@ def test_without_a_record_the_time_is_what_the_products_take(results, capsys):
         hours.append(minutes(line.partition("between ")[2].partition(" and ")[0]))
     assert 2 < hours[1] / hours[0] < 12  # rates are measured anew each time
     assert main(["plan", "dgpbench_uci", "dataset=boston", "method=sgpr", "split=0", f"results_dir={results}"]) == 0
-    assert "1 run not counted" in capsys.readouterr().out
+    assert "1 run without a time estimate" in capsys.readouterr().out
 
 
 def minutes(words: str) -> float:

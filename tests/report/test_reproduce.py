@@ -6,9 +6,9 @@ from test_plan import SMALL, finish, planned
 from toys import write_toy
 
 from dgpbench.cli import main
+from dgpbench.commands.reproduce import complete
 from dgpbench.experiments import engine
 from dgpbench.experiments.items import load
-from dgpbench.experiments.reproduce import complete
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import resolve_overrides
 
@@ -29,7 +29,7 @@ class Engine:
 def carried_out(results, *, status="done", **options):
     fake = Engine(status)
     item = load(TABLE1, [*SMALL, f"results_dir={results}"])
-    return complete(item, say=lambda text: None, carry_out=fake, **options), fake.runs
+    return complete(item, say=lambda text: None, execute=fake, **options), fake.runs
 
 
 def test_only_what_is_missing_is_run(results):

@@ -100,7 +100,7 @@ def test_load_results_takes_a_folder_that_is_there_alone(some, tmp_path):
 
 def test_a_plan_as_json_has_the_lower_bound_that_the_text_has(some, monkeypatch, capsys):
     words = ("plan", "lindinger2020_table1", "dataset=boston", "method=star", "budget=laptop", "results_dir={}")
-    monkeypatch.setattr("dgpbench.commands.plan.least_seconds", lambda *given: 10.0)
+    monkeypatch.setattr("dgpbench.benchmarks.cost.least_seconds", lambda *given: 10.0)
     assert call(words, some) == 0
     text = capsys.readouterr().out
     assert call((*words, "--json"), some) == 0
@@ -109,7 +109,10 @@ def test_a_plan_as_json_has_the_lower_bound_that_the_text_has(some, monkeypatch,
     assert made["seconds_left"] is None
     assert made["seconds_left_at_least"] == 0.5 * 10.0 * runs
     assert f"between {in_words(5.0 * runs)} and" in text
-    write_toy(some, split=5, budget="laptop", record={"seconds": {"training": 1.0, "total": 30.0}})
+    for depth in (2, 3):
+        write_toy(
+            some, num_layers=depth, split=5, budget="laptop", record={"seconds": {"training": 1.0, "total": 30.0}}
+        )
     assert call((*words, "--json"), some) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["seconds_left"] == 30.0 * made["counts"]["missing"]
