@@ -184,8 +184,9 @@ def _cells_of(block: Block, expected: pd.DataFrame, chosen: pd.DataFrame) -> pd.
     groups = values.astype({"value": float}).assign(unknown=values["value"].isna() & ~values["here"]).groupby(KEYS)
     summary = groups["value"].agg(["mean", "std", "count"])
     stderr = summary.pop("std") / np.sqrt(summary["count"])
-    summary = summary.assign(stderr=stderr, unknown=groups["unknown"].sum(), done=groups.size())
-    merged = expected.join(summary, on=KEYS).join(failed.groupby(KEYS).size().rename("failed"), on=KEYS)
+    summary = summary.assign(unknown=groups["unknown"].sum(), done=groups.size())
+    num_failed = failed.groupby(KEYS).size().rename("failed")
+    merged = expected.join(summary, on=KEYS).join(num_failed, on=KEYS).join(stderr.rename("stderr"), on=KEYS)
     counts = ["count", "failed", "unknown", "done"]
     merged[counts] = merged[counts].astype(float).fillna(0).astype(int)
     return merged.assign(metric=block.metric).rename(columns={"series": "method"})
