@@ -90,7 +90,7 @@ def test_an_external_setting_narrows_nothing():
         ("training.learning_rate=0.1,0.2", "takes one training.learning_rate at a time"),
         ("methd=star", "did you mean method"),
         ("boston", "not an override"),
-        ("+split=1", "settings can be changed only"),
+        ("+split=1", "settings can only be changed"),
     ],
 )
 def test_a_mistake_is_refused_in_a_sentence(given, says):
