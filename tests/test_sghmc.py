@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import small
 import tensorflow as tf
-from dgpbench.report.covariances import normality
+from dgpbench.report.figures.posterior import normality_tests
 
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
@@ -265,11 +265,11 @@ def test_autocorrelation_time_of_an_autoregression_is_the_known_one():
 
 def test_normality_pvalues_are_uniform_for_normals_and_small_for_uniforms():
     rng = np.random.default_rng(0)
-    p_values = [normality(pd.DataFrame(draws(size=(500, 400))))["p_value"] for draws in (rng.normal, rng.uniform)]
+    p_values = [normality_tests(pd.DataFrame(draws(size=(500, 400))))["p_value"] for draws in (rng.normal, rng.uniform)]
     assert 0.02 < np.mean(p_values[0] < 0.05) < 0.09
     assert p_values[1].max() < 1e-5
     with pytest.raises(UserError, match="needs 20 samples"):
-        normality(pd.DataFrame(np.zeros((10, 2))))
+        normality_tests(pd.DataFrame(np.zeros((10, 2))))
 
 
 @pytest.mark.full
