@@ -26,8 +26,13 @@ QUIET = ("progress=false", "plot=false")
 
 
 def first_of(values: Sequence[Any]) -> list[Any]:
-    """Cases of which `make test` runs the first, and `make test-full` all."""
-    return [values[0], *(pytest.param(value, marks=pytest.mark.full) for value in values[1:])]
+    """Return the cases, all but the first marked as `full`."""
+    return some_of(values, values[0])
+
+
+def some_of(values: Sequence[Any], *quick: Any) -> list[Any]:
+    """Return the cases, those not among the quick ones marked as `full`."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.full) for value in values]
 
 
 SEEDS = Seeds(initial=1, holdout=2, batches=3, samples=4, prediction=5)

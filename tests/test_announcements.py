@@ -67,6 +67,7 @@ def test_a_run_that_is_done_already_takes_nothing(monkeypatch, tmp_path, capsys)
     assert started(capsys, tmp_path, "method=mf") == []
 
 
+@pytest.mark.full
 def test_reproduce_says_one_line_a_run(monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     given = ("lindinger2020_table1", "method=sgp", "dataset=boston", "split=0,1,2", f"results_dir={tmp_path}")
@@ -126,6 +127,7 @@ def test_a_fit_that_begins_again_is_timed_by_itself(clock):
     assert said == ["about 5 s of training to go, at 50 ms an iteration"]
 
 
+@pytest.mark.full
 def test_a_real_run_says_both_lines_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(progress, "FIRST_SECONDS", 0.0)
     draws = np.random.default_rng(0)
@@ -176,6 +178,7 @@ def _finished_by_hand(record, seconds):
     record["seconds"]["total"], record["reason"] = seconds, "done-by-hand"
 
 
+@pytest.mark.full
 def test_finished_runs_that_differ_in_split_or_seed_alone_say_how_long(monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     given = ("method=sgp", "dataset=diabetes", "progress=false", "plot=false", f"results_dir={tmp_path}")

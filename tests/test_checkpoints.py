@@ -58,6 +58,7 @@ def stopping(monkeypatch):
     return at
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("iteration", [30, *(pytest.param(first, marks=pytest.mark.full) for first in (10, 50))])
 def test_an_interrupted_run_resumes_and_ends_in_the_same_bits(iteration, whole, stopping, tmp_path):
     go_on = stopping(iteration)
@@ -70,6 +71,7 @@ def test_an_interrupted_run_resumes_and_ends_in_the_same_bits(iteration, whole, 
     assert not list(tmp_path.rglob("step-*.npz"))
 
 
+@pytest.mark.full
 def test_a_resumed_runs_total_counts_the_training_before(stopping, tmp_path, monkeypatch):
     go_on = stopping(30)
     resume = Monitor.resume
@@ -88,6 +90,7 @@ def test_a_resumed_runs_total_counts_the_training_before(stopping, tmp_path, mon
     assert 3600.0 < seconds["training"] < seconds["total"]
 
 
+@pytest.mark.full
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(whole, stopping, tmp_path):
     go_on = stopping(40)
     run(tmp_path)
@@ -176,6 +179,7 @@ def test_fully_coupled_starts_from_a_finished_mean_field_run(tmp_path, monkeypat
     assert "architecture" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_a_run_holds_out_the_rows_that_the_run_it_starts_from_did(tmp_path):
     """Without a step it scores them as that one did at its end, but for the draws of 5 paths."""
     rng = np.random.default_rng(0)
@@ -189,6 +193,7 @@ def test_a_run_holds_out_the_rows_that_the_run_it_starts_from_did(tmp_path):
     assert begun.trace["validation_tll"].to_numpy() == pytest.approx(expected, abs=0.02)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "other", door.first_of(["split=1", "task=extrapolation", "task.train_fraction=0.8", "dataset=boston"])
 )
@@ -204,6 +209,7 @@ def test_starting_from_a_run_that_was_trained_on_other_rows_is_refused(other, tm
     assert not list(tmp_path.joinpath("fc").rglob(store.RECORD))
 
 
+@pytest.mark.full
 def test_starting_from_a_run_that_is_not_there_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", "budget=smoke", "init_from=nowhere"]) == 2

@@ -126,6 +126,7 @@ def test_no_network_is_one_sentence_that_names_the_way_out(tmp_path, monkeypatch
         assert part in text
 
 
+@pytest.mark.full
 def test_a_full_disk_is_one_sentence_and_leaves_no_record(tmp_path, monkeypatch, capsys):
     import errno
 
@@ -139,6 +140,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_record(tmp_path, monkeypatch,
     assert not list(tmp_path.rglob(store.RECORD))
 
 
+@pytest.mark.full
 def test_a_user_table_runs_and_two_tables_never_share_a_directory(tmp_path, monkeypatch):
     import numpy as np
 
@@ -152,6 +154,7 @@ def test_a_user_table_runs_and_two_tables_never_share_a_directory(tmp_path, monk
     assert len({path.parts[-5] for path in tmp_path.rglob(store.RECORD)}) == 2
 
 
+@pytest.mark.full
 def test_a_sweep_leaves_a_record_for_each_run_and_nothing_beside_results(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     sweep = ["run", "method=mf,star", "dataset=boston", "split=range(2)", "--multirun", *SMOKE]
@@ -182,6 +185,7 @@ def test_a_method_that_raises_leaves_a_failed_record_with_its_traceback(tmp_path
     assert record["scores"] == {}
 
 
+@pytest.mark.full
 def test_a_diverging_run_is_recorded_as_diverged_without_scores(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", "training.learning_rate=1e300", *SMOKE]) == 1
@@ -190,6 +194,7 @@ def test_a_diverging_run_is_recorded_as_diverged_without_scores(tmp_path, monkey
     assert record["scores"] == {}
 
 
+@pytest.mark.full
 def test_a_record_made_with_other_settings_is_neither_reused_nor_overwritten(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", *SMOKE]) == 0
@@ -215,6 +220,7 @@ def test_a_record_that_was_changed_is_replaced_and_the_user_is_told(tmp_path, mo
     assert store.read_record(path)["scores"] == whole["scores"]
 
 
+@pytest.mark.full
 def test_the_test_rows_reach_no_fitted_value(tmp_path, monkeypatch):
     """Change one test row's target: the posterior must not move."""
     import numpy as np
@@ -376,6 +382,7 @@ def test_light_commands_import_no_tensorflow_and_no_hydra():
     assert ended.returncode == 0, ended.stderr[-2000:]
 
 
+@pytest.mark.full
 def test_show_prints_scores_and_draws_the_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", *SMOKE]) == 0
@@ -386,6 +393,7 @@ def test_show_prints_scores_and_draws_the_picture(tmp_path, monkeypatch, capsys)
     assert (directory / "figure.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.full
 def test_a_run_ends_with_seconds_that_sum_up_and_its_picture(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", "budget=smoke", "progress=false"]) == 0

@@ -121,6 +121,7 @@ def test_budget_and_command_line_win_over_what_a_protocol_says_of_a_task():
     assert not described(*given, "training.early_stopping=false").training.early_stopping
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("protocol", ["lindinger2020", "lindinger2020_code"])
 def test_a_budget_speaks_of_a_task_before_its_protocol_and_of_a_method_before_both(protocol):
     rows = ("learning_rate", "batch_size", "num_samples", "average_last")
@@ -174,6 +175,7 @@ def test_a_smaller_budget_leaves_aepmcm_the_paths_that_are_part_of_its_energy(ro
     assert (training.batch_size, training.num_samples) == (512, 5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("method", "interpolation", "extrapolation"),
     [

@@ -92,6 +92,7 @@ def test_what_a_budget_or_a_protocol_speaks_of_is_there_and_has_one_line(group, 
         assert len(named) == len(set(named))
 
 
+@pytest.mark.full
 def test_a_budget_keeps_the_rows_that_a_protocol_has_for_a_method():
     """lindinger2020 takes more rows a step at laptop, and aep as few as published; the thesis' epochs count its own."""
     for protocol in ("lindinger2020", "hernandez2018"):

@@ -109,6 +109,7 @@ def made_up(tmp_path_factory):
     return tmp_path_factory.mktemp("made-up")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("item", sorted(set(ITEMS) - TWINS - set(WITHOUT_PACKAGE)))
 def test_what_an_item_plans_is_what_its_runs_leave_and_what_it_renders(item, made_up, monkeypatch, capsys):
     door.without_training(monkeypatch)
@@ -161,6 +162,7 @@ def test_what_the_command_line_sets_is_taken_as_it_is(capsys, tmp_path):
     assert settings_of(runs, "training.max_iterations") == {"60"}
 
 
+@pytest.mark.full
 def test_a_figure_along_m_says_how_many_of_its_runs_are_done(monkeypatch, capsys, tmp_path):
     door.without_training(monkeypatch)
     given = narrowed("lindinger2020_fig4", tmp_path, "method=mf")
@@ -177,6 +179,7 @@ def test_figs6_asks_for_enough_samples_for_its_test_of_normality(monkeypatch, tm
     assert json.loads(record.read_text())["config"]["prediction"]["num_samples"] >= 20
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("typed", ["false", "False", "FALSE"])
 def test_a_switch_on_the_command_line_is_one_run_however_it_is_spelt(typed, monkeypatch, capsys, tmp_path):
     door.without_training(monkeypatch)

@@ -45,7 +45,7 @@ def table(tmp_path_factory):
     return door.write_table(tmp_path_factory.mktemp("table") / "smooth.csv", X, f + NOISE * rng.normal(size=120))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", door.some_of(METHODS, "gpr", "star", "sghmc", "sod", "aep"))
 def test_a_short_run_of_every_method_learns_and_leaves_a_whole_record(method, table, folder):
     assert run(folder / method, f"method={method}", *table, *HOW[method]) == 0
     (path,) = (folder / method).rglob(store.RECORD)
@@ -65,6 +65,7 @@ def test_a_short_run_of_every_method_learns_and_leaves_a_whole_record(method, ta
     assert record["seconds"].keys() == {"tracing", "training", "prediction", "total"}
 
 
+@pytest.mark.full
 def test_one_method_as_a_real_process_from_another_folder(tmp_path):
     command = [sys.executable, "-m", "dgpbench", "run", "method=mf", "dataset=boston", "budget=smoke", "plot=false"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
@@ -74,6 +75,7 @@ def test_one_method_as_a_real_process_from_another_folder(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results"]
 
 
+@pytest.mark.full
 def test_a_run_repeated_elsewhere_has_the_same_scores(tmp_path):
     scores = []
     for folder in ("a", "b"):

@@ -129,6 +129,7 @@ def maximal_bound(arch, prior, X, y, steps=400):
     return float(objective()), start
 
 
+@pytest.mark.full
 def test_every_trainable_variable_receives_a_gradient():
     arch = architecture(3)
     prior, (X, y) = small.prior(arch), small.rows()

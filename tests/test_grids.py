@@ -1,6 +1,7 @@
 """The predictive grid of one-feature tables."""
 
 import numpy as np
+import pytest
 
 from dgpbench.data.standardise import Standardiser
 from dgpbench.predictive.mixture import GaussianMixture
@@ -37,6 +38,7 @@ def test_samples_on_the_grid_have_the_predictive_mean():
     assert np.abs(grid["grid_samples"].mean(axis=0) - expected).max() < 2.0
 
 
+@pytest.mark.full
 def test_a_table_of_two_features_has_no_grid():
     scaler, X = scaled(D=2)
     assert predictive_grid(_Line(), scaler, X, seed=1) == {}

@@ -117,6 +117,7 @@ def identities_of_today():
     return {text: [str(run.directory), run.config_hash] for text, run in resolved.items()}
 
 
+@pytest.mark.full
 def test_directories_and_hashes_are_those_stored():
     """Committed records are found by them. A change that is meant raises ``store.SCHEMA`` and writes the file anew:
 

@@ -2,6 +2,7 @@ import gc
 import weakref
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -22,6 +23,7 @@ def traced() -> "weakref.ref[tf.Graph]":
     return weakref.ref(gradient.get_concrete_function().graph)
 
 
+@pytest.mark.full
 def test_a_graph_made_inside_is_gone_behind():
     with tf_session.releasing_graphs():
         graph = traced()
@@ -37,6 +39,7 @@ def test_what_was_there_before_stays():
     assert graph() is not None
 
 
+@pytest.mark.full
 def test_a_models_predictions_leave_nothing_behind():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 2))

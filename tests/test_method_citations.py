@@ -54,6 +54,7 @@ def passages() -> Iterator[tuple[str, str]]:
                     yield f"{path.relative_to(ROOT)}:{line}", text
 
 
+@pytest.mark.full
 def test_every_citation_names_a_section_of_the_page():
     known, cited, wrong = set(titles()), 0, []
     for place, text in passages():
@@ -66,6 +67,7 @@ def test_every_citation_names_a_section_of_the_page():
     assert cited >= FEWEST
 
 
+@pytest.mark.full
 def test_no_citation_of_the_old_page_remains():
     left = [place for place, text in passages() if OLD.search(text)]
     left += [path.name for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")) if OLD.search(path.read_text("utf-8"))]

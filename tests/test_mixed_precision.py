@@ -64,6 +64,7 @@ def test_the_variance_that_is_left_is_that_of_float64_where_hardly_any_is(struct
         np.testing.assert_allclose(low, full, rtol=0, atol=3e-7)
 
 
+@pytest.mark.full
 def test_training_does_not_find_the_rounding_errors_of_the_bound():
     """Without noise, variances that are 1e-5 too small would make the ELBO as large as training likes."""
     X = np.random.default_rng(0).uniform(-2, 2, size=(150, 2))
@@ -79,6 +80,7 @@ def test_training_does_not_find_the_rounding_errors_of_the_bound():
     np.testing.assert_allclose(*(fit.parameters[".prior.likelihood.variance"] for fit in fits), rtol=0.1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", door.first_of(TAKE_IT))
 def test_methods_that_take_it_run_to_a_whole_record(method, tmp_path):
     settings = [f"method={method}", "dataset=diabetes", "budget=smoke", "precision=mixed", f"results_dir={tmp_path}"]

@@ -157,6 +157,7 @@ def test_mean_field_and_fully_coupled_accept_natural_gradients(method):
     assert run.training.natgrad_gamma == 0.005
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["mf", "fc"])
 def test_natural_gradients_train_through_the_shared_loop(method):
     sizes = ["method.num_layers=2", "method.width=2", "method.num_inducing=4"]

@@ -40,6 +40,7 @@ OBJECTIVES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("method", "words"), OBJECTIVES.items())
 def test_a_record_calls_a_familys_objective_by_its_name(method, words, monkeypatch, tmp_path):
     door.without_training(monkeypatch)
@@ -61,6 +62,7 @@ def test_a_picture_has_the_name_too(monkeypatch, tmp_path):
     assert ">log joint (nats, standardised y)<" in (tmp_path / "picture.svg").read_text()
 
 
+@pytest.mark.full
 def test_a_figure_of_training_names_what_its_methods_maximise(monkeypatch, tmp_path):
     door.without_training(monkeypatch)
     given = ("jain2021_fig11", "method=mf", "budget=smoke", f"results_dir={tmp_path}")
@@ -82,6 +84,7 @@ def sghmc(table, tmp_path_factory):
     return record.read_text(), out.getvalue(), err.getvalue()
 
 
+@pytest.mark.full
 def test_progress_calls_the_objective_by_its_name(sghmc):
     assert re.search(r"iteration \d+/\d+  log joint -?\d+\.\d\d  ", sghmc[2])
     assert "ELBO" not in sghmc[2]
@@ -115,6 +118,7 @@ def test_a_file_of_a_mirror_is_recorded_by_its_address(monkeypatch, tmp_path):
     assert datasets.load(spec).sources[0].origin == url
 
 
+@pytest.mark.full
 def test_a_table_shows_three_significant_digits_of_a_score_in_units_of_y(monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     given = ("hernandez2018_table511", "method=mf", "method.num_layers=2", "dataset=naval", "split=0,1", "budget=smoke")
@@ -290,6 +294,7 @@ def test_a_copy_of_the_training_file_is_no_test_file(command, copy, tmp_path, ca
     assert f"dataset.test_path={name} is a copy of the training file" in sentence
 
 
+@pytest.mark.full
 def test_test_rows_that_are_also_training_rows_are_counted(tmp_path, capsys):
     frame, words = own_rows(tmp_path)
     other = frame.assign(y=frame["y"] + 1)  # equal features alone are another row
@@ -304,6 +309,7 @@ def test_test_rows_that_are_also_training_rows_are_counted(tmp_path, capsys):
     assert "7 of 20 test rows are also among the training rows" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_duplicates_that_a_random_split_leaks_are_counted(tmp_path, capsys):
     frame, words = own_rows(tmp_path)
     pd.concat([frame, frame]).to_csv(tmp_path / "train.csv", index=False)

@@ -48,6 +48,7 @@ def assert_same_but_for_the_scores(with_scores, without):
     pd.testing.assert_frame_equal(with_scores.trace[kept], without.trace[kept], check_exact=True)
 
 
+@pytest.mark.full
 def test_a_run_with_test_scores_is_the_run_without_them_bit_by_bit(data, traced, tmp_path):
     without = door.run(tmp_path, *data, *DEEP)
     assert_same_but_for_the_scores(traced, without)
@@ -70,6 +71,7 @@ def test_every_family_that_adam_trains_is_scored_and_not_changed(method, data, t
     assert np.isfinite(with_scores.trace[SCORES]).all(axis=None)
 
 
+@pytest.mark.full
 def test_scores_are_of_the_parameters_at_that_iteration_in_original_units(data, tmp_path):
     """One layer's predictions draw nothing, so that whatever the seed a run that ends there has the same scores."""
     one = ("method=sgp", *SMALL)
@@ -79,6 +81,7 @@ def test_scores_are_of_the_parameters_at_that_iteration_in_original_units(data, 
     assert longer.loc[10, "test_rmse"] > 5  # standardised targets have a deviation of 1
 
 
+@pytest.mark.full
 def test_the_draws_of_test_scores_are_not_those_of_the_predictions_and_the_same_at_every_iteration(
     data, traced, tmp_path
 ):
@@ -89,6 +92,7 @@ def test_the_draws_of_test_scores_are_not_those_of_the_predictions_and_the_same_
     assert run.trace["test_tll"].iloc[-1] == pytest.approx(run.scores["tll"], rel=0.05)
 
 
+@pytest.mark.full
 def test_an_interrupted_run_goes_on_with_the_same_scores(data, traced, tmp_path, monkeypatch):
     keep = Monitor.keep
 
@@ -164,6 +168,7 @@ def test_a_method_that_has_no_predictions_on_the_way_says_so_in_a_sentence(metho
 # The figure -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_item_of_jains_figure_11_asks_for_test_scores(capsys, tmp_path):
     from dgpbench.experiments import items, plan
 

@@ -30,6 +30,7 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line.removeprefix("$ "), comments=True) for line in quick]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("page", door.first_of(PAGES))
 def test_the_commands_and_the_python_of_a_page_work(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -38,6 +38,7 @@ def finished(given, tmp_path_factory) -> door.Run:
     return door.run(tmp_path_factory.mktemp("results"), *given, "method=gpr", "budget=smoke")
 
 
+@pytest.mark.full
 def test_the_record_says_what_each_column_became_on_the_training_rows(finished):
     data, frame = finished.record["data"], houses()
     train = sorted(set(range(60)) - set(finished.points["row"]))
@@ -66,6 +67,7 @@ def test_show_draws_partial_dependence_of_a_users_own_table(finished, tmp_path):
         assert words in picture
 
 
+@pytest.mark.full
 def test_a_run_of_a_users_own_table_is_carried_out_again_where_the_table_is_named(given, finished, tmp_path, capsys):
     run = str(finished.directory)
     assert door.command("results", "redo", run) == 2

@@ -200,6 +200,7 @@ def test_linear_gaussian_toy_has_the_exact_energy_by_moments_and_in_the_limit_by
     np.testing.assert_allclose(approximate, exact, rtol=0, atol=0.05)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("propagation", ["match_moments", "sample"])
 @pytest.mark.parametrize("mean_function", ["pca", "zero"])
 def test_every_trainable_variable_receives_a_gradient(propagation, mean_function):
@@ -218,6 +219,7 @@ def test_every_trainable_variable_receives_a_gradient(propagation, mean_function
         assert dense.any(), variable.name
 
 
+@pytest.mark.full
 def test_matched_energy_with_a_minibatch_is_unbiased():
     arch = architecture(2, D)
     prior, q, (X, y) = small.prior(arch), sites(arch.widths), small.rows()

@@ -53,6 +53,7 @@ def rescore(run: door.Run, capsys, *options: str) -> tuple[int, str]:
     return code, capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_a_run_keeps_what_its_scores_are_made_of_and_they_agree_to_the_bit(left, capsys):
     points, scores = left.points, left.scores
     y, quantiles = points["y"].to_numpy(), points[["q05", "q25", "q50", "q75", "q95"]].to_numpy()

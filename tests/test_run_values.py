@@ -69,6 +69,7 @@ def predictions(run):
     return y[train].mean() + y[train].std() * (m @ A), y[train].std() ** 2 * variance
 
 
+@pytest.mark.full
 def test_row_numbers_and_targets_of_the_points_are_the_tables(sparse):
     _, y = table()
     points = sparse.points
@@ -173,6 +174,7 @@ def test_the_record_has_the_digests_of_the_files_beside_it(sparse):
     }
 
 
+@pytest.mark.full
 def test_a_run_that_starts_from_another_has_its_parameters(sparse, data, tmp_path):
     """Under a vanishing learning rate it predicts what the other predicted."""
     start = f'init_from="{sparse.directory}"'
@@ -183,6 +185,7 @@ def test_a_run_that_starts_from_another_has_its_parameters(sparse, data, tmp_pat
     assert again.directory.name != sparse.directory.name
 
 
+@pytest.mark.full
 def test_another_seed_is_another_run_on_the_same_split(sparse, data, tmp_path):
     other = door.run(tmp_path, *data, "method=sgp", *SETTINGS, "seed=1")
     assert list(other.points["row"]) == list(sparse.points["row"])
@@ -193,6 +196,7 @@ def test_another_seed_is_another_run_on_the_same_split(sparse, data, tmp_path):
     assert other.record["config_hash"] != sparse.record["config_hash"]
 
 
+@pytest.mark.full
 def test_the_same_run_in_another_folder_has_the_same_bits(sparse, data, tmp_path):
     again = door.run(tmp_path, *data, "method=sgp", *SETTINGS, "timeout_minutes=30")
     pd.testing.assert_frame_equal(again.points, sparse.points, check_exact=True)
@@ -201,6 +205,7 @@ def test_the_same_run_in_another_folder_has_the_same_bits(sparse, data, tmp_path
     assert again.directory.parts[-5:] == sparse.directory.parts[-5:]
 
 
+@pytest.mark.full
 def test_the_grid_of_one_feature_is_the_predictive_density_in_original_units(exact):
     """y = -1 left of 0 and 1 right of it; GP regression's posterior by hand."""
     rng = np.random.Generator(np.random.PCG64(0))

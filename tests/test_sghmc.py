@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 import small
 import tensorflow as tf
-from dgpbench.report.figures.posterior import normality_tests
 
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
@@ -14,6 +13,7 @@ from dgpbench.gp.objectives import log_joint
 from dgpbench.gp.propagation import split_layers
 from dgpbench.methods import sampling
 from dgpbench.methods.interface import Seeds
+from dgpbench.report.figures.posterior import normality_tests
 from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.monitor import Monitor
 from dgpbench.training.sghmc import MovingWindow, Sampler, SamplerConstants, Schedule
@@ -135,6 +135,7 @@ def test_corrected_noise_takes_off_the_variance_of_the_gradient_and_never_goes_b
         assert sampler.momentum.numpy()[0, 0] == pytest.approx(np.sqrt(expected), rel=1e-9)
 
 
+@pytest.mark.full
 def test_the_estimate_of_the_gradients_variance_is_that_of_minibatches_drawn_without_replacement():
     chain, rows = toy_chain(1, "method.noise=corrected", "training.batch_size=10")
     v, seed = tf.constant(np.random.default_rng(0).normal(size=(1, small.M))), tf.constant([1, 2])
@@ -182,6 +183,7 @@ def toy_chain(num_layers=1, *more):
     return sampling.build_chain(prior, rows, chosen.method, chosen.training, SEEDS), rows
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("num_layers", "noise", "window"), [(2, "corrected", 0.2), (2, "corrected", 0.0), (4, "plain", 0.2)]
 )
@@ -198,6 +200,7 @@ def test_fit_gives_one_component_a_sample_and_stores_the_samples(num_layers, noi
     assert 1.0 <= predictor.diagnostics["effective_samples_min"] <= 6.0
 
 
+@pytest.mark.full
 def test_the_same_seeds_give_the_same_numbers():
     means = [
         sampling.fit(toy_rows(), choices(1), SEEDS, Monitor()).predict(np.ones((3, small.D)), 3).means for _ in range(2)
@@ -212,6 +215,7 @@ def after_two_steps(*settings: str) -> dict[str, np.ndarray]:
     return door.fit(X, np.sin(X[:, 0]), "method=sghmc", *few, "prediction.num_samples=2", *settings).parameters
 
 
+@pytest.mark.full
 def test_the_final_decay_shortens_the_steps_of_all_but_the_likelihood_variance():
     usual = after_two_steps()
     ended = after_two_steps("training.final_decay=0.1", "training.final_decay_start=0.5")
@@ -223,6 +227,7 @@ def test_the_final_decay_shortens_the_steps_of_all_but_the_likelihood_variance()
     assert ended[noise] == usual[noise]
 
 
+@pytest.mark.full
 def test_adam_beside_the_sampler_remembers_as_long_as_beta_2_says():
     """Its first step is the same, whatever beta_2 is; its second is not."""
     usual, forgetful = after_two_steps(), after_two_steps("training.beta_2=0.5")

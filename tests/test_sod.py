@@ -133,6 +133,7 @@ def full_covariance_draws(model, X, num, seed):
     return rng.multivariate_normal(mean, covariance, size=num), mean, covariance
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("jitter", [0.1])  # less gives heavy tails: the sampled K_SS can be nearly singular
 def test_the_joint_sampler_has_the_output_moments_of_the_full_covariance_sampler_at_depth_two(jitter):
     model, num = toy_model(2, 1, jitter=jitter), 100_000
@@ -177,6 +178,7 @@ def test_a_hidden_layers_draws_have_the_moments_of_the_dense_joint_gaussian(prop
     assert np.abs((np.cov(draws.T) - covariance) / np.outer(deviation, deviation)).max() < 4 * np.sqrt(2 / num)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("propagation", ["joint", "diagonal"])
 @pytest.mark.parametrize("num_layers", [1, 2, 3, 5])
 def test_every_trainable_variable_receives_a_gradient(num_layers, propagation):
@@ -199,6 +201,7 @@ def choices(num_layers=2, num_inducing=M, *more):
     return door.settings(toy_rows(), *given, "method.jitter=1e-5", "prediction.num_samples=5", *more)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("num_layers", "num_inducing"), [(3, M), (2, N)])
 def test_fit_predicts_a_component_a_sample_also_with_every_row_in_the_subset(num_layers, num_inducing):
     predictor = subset.fit(toy_rows(), choices(num_layers, num_inducing), SEEDS, Monitor())

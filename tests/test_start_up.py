@@ -7,6 +7,7 @@ from pathlib import Path
 
 import door
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,6 +28,7 @@ def in_a_process(folder: Path, code: str) -> str:
     return ended.stdout.splitlines()[-1]
 
 
+@pytest.mark.full
 def test_predict_imports_no_keras_3_and_predicts_the_same_bits(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).normal(size=(20, 2))
@@ -41,12 +43,14 @@ def test_predict_imports_no_keras_3_and_predicts_the_same_bits(tmp_path, monkeyp
     assert (tmp_path / "there.csv").read_text() == here
 
 
+@pytest.mark.full
 def test_a_method_of_scikit_learn_imports_no_tensorflow(tmp_path):
     words = ["run", "method=bayesian_ridge", "dataset=diabetes", "plot=false"]
     code = f"assert main({words}) == 0\nprint({{'tensorflow', 'gpflow', 'keras'}} & set(sys.modules))"
     assert in_a_process(tmp_path, code) == "set()"
 
 
+@pytest.mark.full
 def test_a_method_that_imports_tensorflow_gets_it_with_its_threads(tmp_path):
     from dgpbench.config import groups
     from dgpbench.methods import plugins

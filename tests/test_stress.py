@@ -49,6 +49,7 @@ def line(num_rows, num_features, seed=0):
     return X, X[:, 0] + 0.05 * rng.normal(size=num_rows)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", EACH)
 def test_one_feature_is_learnt(method, tmp_path):
     # A subset's sampled values in few dimensions make k(Z_S, Z_S) nearly singular (docs/methods.md, "Subset of data"):
@@ -61,6 +62,7 @@ def test_one_feature_is_learnt(method, tmp_path):
     assert scores["tll"] > (-0.6 if method in SLOW else 0.1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", EACH)
 def test_three_hundred_features_are_taken(method, tmp_path):
     scores = fitted(tmp_path, method, *line(120, 300))
@@ -68,6 +70,7 @@ def test_three_hundred_features_are_taken(method, tmp_path):
     assert scores["rmse"] < 1.1 * 0.88
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", EACH)
 def test_two_training_rows_predict_a_value_near_theirs(method, tmp_path):
     scores = fitted(
@@ -78,6 +81,7 @@ def test_two_training_rows_predict_a_value_near_theirs(method, tmp_path):
     assert 0.6 < scores["rmse"] < 0.85
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", EACH)
 def test_every_row_twice_and_all_of_them_as_inducing_points(method, tmp_path):
     X, y = line(30, 2)
@@ -86,6 +90,7 @@ def test_every_row_twice_and_all_of_them_as_inducing_points(method, tmp_path):
     assert scores["rmse"] < (0.65 if method in SLOW else 0.5)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", IN_FLOAT32)
 def test_float32_scores_are_near_those_of_float64(method, tmp_path, default_float):
     found = []

@@ -14,6 +14,7 @@ from dgpbench.errors import UserError
 TINY = ["dataset=bimodal", "M=8", "L=2", "tau=1", "B=16", "R=2", "repeats=2"]
 
 
+@pytest.mark.full
 def test_real_processes_step_in_turn_and_the_table_has_a_floor(tmp_path):
     file = tmp_path / "steps.csv"
     assert main(["bench", "steps", "methods=mf,sghmc", *TINY, "--output", str(file)]) == 0
@@ -89,6 +90,7 @@ def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
     assert "'.[peers]'" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_no_cell_at_all_is_refused():
     plan = timing.parse(["methods=mf", "M=999999", *TINY[:1], *TINY[2:]])
     with pytest.raises(UserError, match="999999"):

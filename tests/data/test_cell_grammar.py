@@ -247,6 +247,7 @@ def test_sparse_columns_are_read() -> None:
     assert of_frame(frame, np.arange(3.0), "y", TableSettings.DEFAULT).X.tolist() == [[0], [0], [1]]
 
 
+@pytest.mark.full
 def test_a_sheet_with_a_far_cell_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
     import openpyxl
 

@@ -73,6 +73,7 @@ def test_nothing_to_import_is_refused(tmp_path: Path) -> None:
         datasets.import_path(tmp_path / "nothing")
 
 
+@pytest.mark.full
 def test_the_official_archive_is_imported_for_both_wines_and_powers_inner_workbook_for_power(
     mirror: Path, tmp_path: Path
 ) -> None:

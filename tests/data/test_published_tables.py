@@ -109,6 +109,7 @@ def test_flights_names_its_extra_where_the_package_is_missing() -> None:
         load({**specs()["flights"], "package": "no_such_package"})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ending", [",.csv", ";.csv", "\t.txt", ".xlsx"])
 @pytest.mark.parametrize("name", ["wine_red", "energy", "yacht"])
 def test_a_copy_that_a_spreadsheet_saved_is_imported_with_equal_bits(name, ending, mirror, tmp_path, monkeypatch):

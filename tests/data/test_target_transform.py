@@ -38,6 +38,7 @@ def run_of(directory, train: pd.DataFrame, test: pd.DataFrame, *words: str) -> d
     return door.run(directory / "results", *given, "budget=smoke", *words)
 
 
+@pytest.mark.full
 def test_a_transform_by_log_has_the_predictions_of_the_logarithms_carried_over(tmp_path):
     train, test = frame(60, 0), frame(25, 1)
     by_hand = [each.assign(price=np.log(each["price"])) for each in (train, test)]
@@ -53,6 +54,7 @@ def test_a_transform_by_log_has_the_predictions_of_the_logarithms_carried_over(t
     assert found.record["data"]["target"] == {"column": "price", "name": "log"}
 
 
+@pytest.mark.full
 def test_skewed_noise_is_calibrated_after_the_transform_and_not_before(tmp_path):
     train, test = frame(300, 2), frame(300, 3)
     warped_, plain = (
@@ -130,6 +132,7 @@ def test_the_likelihoods_gradient_is_its_derivative():
     assert check_grad(lambda p: target_transform._loss(p, y)[0], lambda p: target_transform._loss(p, y)[1], at) < 1e-6
 
 
+@pytest.mark.full
 def test_the_transform_is_estimated_from_the_training_rows_and_kept(tmp_path):
     train, test = frame(60, 5), frame(20, 6)
     found = run_of(tmp_path / "run", train, test, "method=gpr", "dataset.target_transform=sinh_arcsinh")
@@ -142,6 +145,7 @@ def test_the_transform_is_estimated_from_the_training_rows_and_kept(tmp_path):
     np.testing.assert_allclose(mean, rows["mean"], rtol=1e-6)
 
 
+@pytest.mark.full
 def test_an_estimator_with_a_transform_is_saved_and_loaded(tmp_path):
     train, test = frame(50, 7), frame(10, 8)
     settings = {"dataset.target_transform": "log"}

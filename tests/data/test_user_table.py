@@ -33,6 +33,7 @@ def test_two_tables_of_one_name_have_two_identities(tmp_path: Path) -> None:
     assert own(tmp_path, "a,y\n1,2\n3,4\n").name != own(tmp_path, "a,y\n1,2\n3,5\n").name
 
 
+@pytest.mark.full
 def test_a_transform_of_the_target_is_another_run(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{a},{1 + a * a}\n" for a in range(30)))
     words = ("method=bayesian_ridge", "dataset=csv", f"dataset.path={tmp_path}/t.csv", "dataset.target=y")

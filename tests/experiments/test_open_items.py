@@ -33,6 +33,7 @@ def planned(capsys, item: str, *words: str) -> set[tuple[str, str]]:
     return {(each["method"], each["method.num_layers"]) for each in told}
 
 
+@pytest.mark.full
 def test_a_plug_in_joins_an_open_item_on_all_its_data_and_splits(plugin, capsys):
     name, flag = plugin
     assert (name, "1") in planned(capsys, "dgpbench_uci", flag)
@@ -47,6 +48,7 @@ def test_a_plug_in_joins_an_open_item_on_all_its_data_and_splits(plugin, capsys)
     assert len({(each["dataset"], each["split"]) for each in told}) == len(told) == 9 * 10
 
 
+@pytest.mark.full
 def test_a_method_of_ours_joins_an_open_item_where_it_is_named(capsys):
     assert planned(capsys, "dgpbench_uci", "method=fc,star", *NARROW) == {
         ("fc", "2"),
@@ -57,6 +59,7 @@ def test_a_method_of_ours_joins_an_open_item_where_it_is_named(capsys):
     assert not {name for name, _ in planned(capsys, "dgpbench_uci", *NARROW)} & {"fc", "chain"}
 
 
+@pytest.mark.full
 def test_a_papers_table_takes_no_further_method(plugin, capsys):
     name, flag = plugin
     assert name not in {method for method, _ in planned(capsys, "lindinger2020_table1", flag)}
@@ -66,6 +69,7 @@ def test_a_papers_table_takes_no_further_method(plugin, capsys):
     assert "unknown method 'there_is_none'" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_its_column_is_filled_and_the_others_are_missing(plugin, tmp_path, capsys):
     name, flag = plugin
     narrow = ("dataset=boston", "split=0,1", f"results_dir={tmp_path}/results")

@@ -129,6 +129,7 @@ def failing(monkeypatch):
     return bad
 
 
+@pytest.mark.full
 def test_what_starts_from_a_failed_run_is_not_run_and_is_named_with_the_reason(failing, tmp_path, capsys):
     given = (ITEM, *SMALL, f"results_dir={tmp_path}", "progress=false")
     assert door.command("reproduce", *given) == 1

@@ -104,6 +104,7 @@ def aep():
     return fit("aep", X, y, *settings, num_layers=2), X, y
 
 
+@pytest.mark.full
 def test_aeps_energy_as_training_sees_it_has_the_cavity_and_the_power_in_it(aep):
     fitted, X, y = aep
     layers, s2, power = [Layer(fitted, 0), Layer(fitted, 1)], noise_variance(fitted), 0.5
@@ -113,6 +114,7 @@ def test_aeps_energy_as_training_sees_it_has_the_cavity_and_the_power_in_it(aep)
     np.testing.assert_allclose(fitted.trace[1].elbo, energy(layers, log_Z, power), rtol=0, atol=1e-7)
 
 
+@pytest.mark.full
 def test_aeps_energy_counts_the_rows_that_are_not_held_out():
     """Two of twelve rows are held out, so that the cavity and the sum are of ten."""
     X, y = rows(N + 2)
@@ -150,6 +152,7 @@ def aepmcm():
     return fit("aepmcm", X, y, *settings, "prediction.num_samples=1000", num_layers=2), X, y
 
 
+@pytest.mark.full
 def test_aepmcms_energy_is_the_log_of_the_mean_of_its_paths_densities(aepmcm):
     """Both paths of a row are one normal each: the expected log of their mean density is a sum over 80 x 80 nodes."""
     fitted, X, y = aepmcm
@@ -189,6 +192,7 @@ def test_depth_one_predicts_the_exact_gaussian_of_its_fitted_sites(method):
     assert_predicts(fitted, X, mean, variance + noise_variance(fitted), atol=1e-9)
 
 
+@pytest.mark.full
 def test_the_energy_tends_to_the_elbo_as_the_power_vanishes():
     X, y = rows()
     power = 1e-5
@@ -218,6 +222,7 @@ def test_one_point_repeated_is_trained_to_fitcs_evidence_and_posterior():
     assert_predicts(fitted, X[:1], [gain @ y], [k - a2 * gain.sum() + s2], atol=1e-3)
 
 
+@pytest.mark.full
 def test_sites_start_at_their_stated_deviations():
     X, y = rows()
     fitted = fit("aep", X, y, "training.learning_rate=1e-30", "training.max_iterations=1", num_layers=2)

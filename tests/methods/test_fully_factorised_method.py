@@ -99,6 +99,7 @@ def matched(fit, X_new):
     return np.array(means), np.array(variances)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("num_layers", [1, 3])
 def test_the_bound_of_a_minibatch_counts_every_row(num_layers, fitted):
     terms, kl = terms_of_rows(fitted(num_layers), num_layers), divergence(fitted(num_layers))
@@ -123,6 +124,7 @@ def test_nothing_is_drawn_and_pieces_do_not_matter(fitted):
     np.testing.assert_allclose(many, np.resize(fitted(3).predict(X_TEST, 2).means, many.shape), rtol=0, atol=1e-12)
 
 
+@pytest.mark.full
 def test_rows_and_inducing_inputs_start_as_documented_and_every_row_trains(fitted):
     start = fit(2, "training.max_iterations=1", "training.learning_rate=1e-30")
     ((m, s),), (trained, trained_s) = hidden_rows(start, 2), hidden_rows(fitted(3), 3)[0]
@@ -135,6 +137,7 @@ def test_rows_and_inducing_inputs_start_as_documented_and_every_row_trains(fitte
     np.testing.assert_allclose(Z, [X[nearest == index].mean(axis=0) for index in range(M)], rtol=0, atol=1e-12)
 
 
+@pytest.mark.full
 def test_rows_start_at_their_layers_mean_map_where_others_are_held_out():
     """Three inputs of nearly equal variances: the principal components of fewer rows are others."""
     inputs = np.random.default_rng(0).normal(size=(60, 3))

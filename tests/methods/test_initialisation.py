@@ -23,6 +23,7 @@ def layers():
     return started("method=mf", "method.num_layers=2", "method.width=3")
 
 
+@pytest.mark.full
 def test_every_centre_is_the_mean_of_the_rows_nearest_to_it(layers):
     Z = layers[0]
     nearest = np.argmin(((X[:, None] - Z) ** 2).sum(axis=-1), axis=1)
@@ -35,6 +36,7 @@ def test_later_layers_start_at_the_centres_through_the_mean_map(layers):
     np.testing.assert_allclose(second, np.pad(first, [(0, 0), (0, 1)]), rtol=0, atol=1e-12)  # D = 2 inputs, 3 GPs
 
 
+@pytest.mark.full
 def test_the_seed_alone_decides_the_centres(layers):
     (same,), (other,) = started("method=sgp"), started("method=sgp", seed=9)
     assert np.array_equal(layers[0], same)

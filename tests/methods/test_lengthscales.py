@@ -14,6 +14,7 @@ SMALL = ("budget=smoke", "training.max_iterations=1", "method.jitter=0.001")
 DEEP = (f"method.width={WIDTH}", "method.num_layers=2")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize(
     "method", [*door.first_of(["gpr", "fitc", "sgpr", "sghmc", "aep", "fully_factorised", "sod"]), "mf"]

@@ -90,6 +90,7 @@ def long_chain():
     return sghmc(X, y, *LONG), X, y
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("freeze", "batch_size"), [("mean", 40), ("last", 8)])
 def test_a_chain_adapts_in_its_burn_in_then_freezes_and_keeps_every_thinning_th_position(freeze, batch_size):
     """Minibatches are the same problem where all rows are equal: each must count for N / B rows."""
@@ -117,6 +118,7 @@ def test_a_chain_adapts_in_its_burn_in_then_freezes_and_keeps_every_thinning_th_
         np.testing.assert_allclose(row.elbo, np.mean(values), rtol=1e-8)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("window", [0.1, 0.0])
 def test_parameters_ascend_the_log_joint_at_the_newest_position_by_adam_with_its_decay(window, long_chain):
     """Three steps, with slopes by finite differences: the sampler's and Adam's in turn, or without a window both at the
@@ -209,6 +211,7 @@ def test_samples_have_the_exact_posteriors_mean_and_covariance(long_chain):
     assert_standard_normal(standardised(*long_chain), share=0.7)
 
 
+@pytest.mark.full
 def test_corrected_minibatches_sample_the_exact_posterior_too():
     """Many chains in plain NumPy have 0.95 times the exact variance with these settings, 1.5 times without the
     correction, and 0.5 times with it where batches share an epoch: their errors cancel, and nothing is to be taken off.
@@ -255,6 +258,7 @@ def autocorrelation_time(trace):
     return max(tau, 1.0)
 
 
+@pytest.mark.full
 def test_two_layers_predict_a_path_through_the_hidden_layer_for_each_sample():
     """One hidden GP: over many copies of a row, a sample's component has the moments of a one-dimensional integral."""
     X, y = rows()
@@ -281,6 +285,7 @@ def test_two_layers_predict_a_path_through_the_hidden_layer_for_each_sample():
             assert abs(draws.mean() - exact @ weights / weights.sum()) < 4.5 * error + 1e-9
 
 
+@pytest.mark.full
 def test_a_chain_that_leaves_the_posterior_has_diverged_though_all_its_numbers_are_finite(tmp_path):
     """Steps ten times too long: positions grow without bound, and such predictions are none."""
     record = door.run(
@@ -291,6 +296,7 @@ def test_a_chain_that_leaves_the_posterior_has_diverged_though_all_its_numbers_a
     assert not record.get("scores")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "settings", door.first_of([("method.num_layers=3",), ("method.num_layers=1",), ("method.noise=corrected",)])
 )

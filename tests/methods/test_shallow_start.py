@@ -34,6 +34,7 @@ def shallow():
     return started("method=sgp")
 
 
+@pytest.mark.full
 def test_one_layer_starts_at_the_optimal_q(shallow):
     (layer,), s2 = by_hand.layers_of(shallow.parameters)
     np.testing.assert_allclose(shallow.trace[-1].elbo, collapsed_bound(layer, s2, X, Y), rtol=1e-8)
@@ -53,6 +54,7 @@ def test_one_layer_starts_where_no_kernel_parameter_improves_the_bound(shallow):
         assert max(scaled) < best
 
 
+@pytest.mark.full
 def test_a_subset_of_rows_counts_for_all(monkeypatch):
     """q's precision holds twelve times that of the two rows that were chosen."""
     monkeypatch.setattr(structured, "START_ROWS", 2)
@@ -65,6 +67,7 @@ def test_a_subset_of_rows_counts_for_all(monkeypatch):
     assert sum(np.allclose(given, each, rtol=1e-5, atol=1e-6) for each in pairs) == 1
 
 
+@pytest.mark.full
 def test_an_output_layer_is_fitted_to_what_it_sees_through_the_others():
     """Behind a hidden layer of next to no variance, that is the mean map of the inputs."""
     settings = ("method.num_layers=2", f"method.width={D}", "method.lengthscale=30", "method.white_noise=1e-6")

@@ -27,6 +27,7 @@ def mean_field(rows):
     return door.fit(*rows, "method=mf", *SMALL, *moved)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", door.first_of(["fc", "mf"]))
 def test_a_run_begins_where_the_mean_field_run_ended(method, rows, mean_field):
     begun = door.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters)
@@ -37,6 +38,7 @@ def test_a_run_begins_where_the_mean_field_run_ended(method, rows, mean_field):
     assert np.abs(alone.predict(rows[0]).means - expected.means).max() > 0.01
 
 
+@pytest.mark.full
 def test_the_bound_of_the_fully_coupled_run_begins_as_the_mean_field_runs_with_equal_draws(rows, mean_field):
     first = {
         method: door.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters).trace[0].elbo
@@ -45,6 +47,7 @@ def test_the_bound_of_the_fully_coupled_run_begins_as_the_mean_field_runs_with_e
     assert first["fc"] == pytest.approx(first["mf"], rel=1e-9)
 
 
+@pytest.mark.full
 def test_every_block_of_the_mean_field_posterior_is_where_it_was_and_the_others_are_zero(rows, mean_field):
     begun = door.fit(*rows, "method=fc", *SMALL, *STILL, initial=mean_field.parameters)
     mf, fc = (fitted.predictor.posterior() for fitted in (mean_field, begun))

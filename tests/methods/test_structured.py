@@ -75,6 +75,7 @@ def sparse_gp(fit, X_new):
     return mean[0], variance[0], s2, by_hand.kl_from_standard_normal(m, C)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", DEPTHS)
 def test_a_fitted_posterior_has_the_blocks_of_its_structure(method, fitted):
     m, C, widths, coupled = by_hand.posterior_of(fitted(method).predictor.posterior())
@@ -116,6 +117,7 @@ def test_the_objective_of_a_minibatch_is_n_over_b_times_its_fit_less_the_diverge
     assert np.abs(np.array(of_batches) - fitted(method).trace[-1].elbo).min() < 1e-8
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_drawing_the_inducing_outputs_has_the_expectation_of_draws_by_hand(num_layers, fitted, shallow):
     """fc_mc's objective as a mean over many draws of v, one for all rows of a path, within 4 standard errors."""
@@ -136,6 +138,7 @@ def test_drawing_the_inducing_outputs_has_the_expectation_of_draws_by_hand(num_l
         assert abs(with_means_alone - exact) > 20 * error  # what it would be without q's covariance
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["mf", "star", "fc"])
 def test_at_depth_one_every_structure_is_the_sparse_gp(method, shallow):
     fit = shallow(method)
@@ -151,6 +154,7 @@ def test_at_depth_one_every_structure_is_the_sparse_gp(method, shallow):
     assert np.abs(np.array(of_batches) - fit.trace[-1].elbo).min() < 1e-9
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["sgp", "fc"])
 def test_one_whole_natural_step_with_inducing_inputs_at_the_data_gives_the_exact_posterior(method):
     s2, variance, lengthscale, targets = 0.2, 1.7, 0.8, np.sin(2 * X[:, 0])
@@ -185,6 +189,7 @@ def test_predictions_depend_on_the_seed_alone_and_every_piece_draws_its_own(fitt
     assert len(np.unique(np.concatenate([first, other]))) == 2 * first.size
 
 
+@pytest.mark.full
 def test_a_fit_started_from_parameters_stays_there_at_a_vanishing_rate(fitted):
     start = fitted("fc_mc").parameters
     fit = deep("fc_mc", 2, *STILL, initial=start)
@@ -193,6 +198,7 @@ def test_a_fit_started_from_parameters_stays_there_at_a_vanishing_rate(fitted):
     np.testing.assert_allclose(fit.predict(X_TEST).means, fitted("fc_mc").predict(X_TEST).means, rtol=0, atol=1e-10)
 
 
+@pytest.mark.full
 def test_rows_held_out_for_early_stopping_leave_the_bound_and_score_in_the_trace():
     """The ELBO is of the rows that stay, with their number as N; the score is the mean log-density of the others."""
     steps, held = 261, 2
@@ -216,6 +222,7 @@ def test_rows_held_out_for_early_stopping_leave_the_bound_and_score_in_the_trace
     assert np.abs(np.array(pairs) - [row.elbo, row.validation_tll]).max(axis=1).min() < 1e-8
 
 
+@pytest.mark.full
 def test_only_the_inducing_inputs_that_may_train_move(fitted):
     trained, fixed = fitted("mf"), deep("mf_fixed_z", 2)
     path = ".prior.layers[0].Z"
@@ -227,6 +234,7 @@ def test_only_the_inducing_inputs_that_may_train_move(fitted):
     np.testing.assert_allclose(centres, [X[nearest == index].mean(axis=0) for index in range(M)], rtol=0, atol=1e-12)
 
 
+@pytest.mark.full
 def test_nothing_is_held_out_of_a_long_run_without_early_stopping():
     """As many iterations as let the rule trigger, were it on."""
     fit = deep("mf", 1, "training.max_iterations=260")
@@ -238,12 +246,14 @@ def test_nothing_is_held_out_of_a_long_run_without_early_stopping():
     assert [row.elbo for row in little.trace] == [row.elbo for row in much.trace]
 
 
+@pytest.mark.full
 def test_q_starts_at_the_scales_of_the_settings():
     m, C, _, _ = by_hand.posterior_of(deep("mf", 2, *STILL, "method.output_scale=0.6").predictor.posterior())
     np.testing.assert_allclose(m, 0.0, atol=1e-20)
     np.testing.assert_allclose(C, np.diag([0.3] * WIDTH * M + [0.6] * M), rtol=0, atol=1e-12)
 
 
+@pytest.mark.full
 def test_fc_mc_draws_the_inducing_outputs_of_its_paths(shallow):
     """At depth 1 nothing else is drawn: with few samples the objective is a random number, not the closed form."""
     start, whole = shallow("fc"), f"training.batch_size={N}"

@@ -115,6 +115,7 @@ def two_layers(request):
     return fit(X, y, *settings, *depth, f"method.propagation={request.param}"), X, y, request.param
 
 
+@pytest.mark.full
 def test_the_bound_of_two_layers_counts_the_rows_outside_the_subset_and_every_kl(two_layers):
     fitted, X, y, propagation = two_layers
     ours = np.array([row.elbo for row in fitted.trace[1:]])
@@ -124,6 +125,7 @@ def test_the_bound_of_two_layers_counts_the_rows_outside_the_subset_and_every_kl
     assert abs(ours.mean() - exact.mean()) < 4 * error
 
 
+@pytest.mark.full
 def test_two_layers_predict_a_path_a_component_with_the_noise(two_layers):
     fitted, X, y, propagation = two_layers
     S, last, s2 = (
@@ -143,6 +145,7 @@ def test_two_layers_predict_a_path_a_component_with_the_noise(two_layers):
         assert np.all(np.abs(ours[..., 0].mean(axis=0) - exact.mean(axis=0)) < 4 * error)
 
 
+@pytest.mark.full
 def test_depth_one_has_the_exact_bound_and_predictions_of_its_q():
     X, y = rows()
     settings = (*STAY, "training.max_iterations=40", f"training.batch_size={B}", "method.num_layers=1")
@@ -189,6 +192,7 @@ def test_with_every_row_in_the_subset_training_ends_at_exact_regression():
 ONE_STEP = ("training.max_iterations=1", "training.learning_rate=1e-30", "method.num_layers=2")
 
 
+@pytest.mark.full
 def test_hidden_values_start_at_the_subsets_inputs_along_the_first_principal_direction():
     X, y = rows()
     fitted = fit(X, y, *ONE_STEP, "method.start=projected")
@@ -209,6 +213,7 @@ def groups():
     return X, np.sin(X[:, 0])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["sod", "sod_random", "sod_leverage", "sod_dpp"])
 def test_each_method_takes_the_rows_of_its_choice_by_the_initial_seed(method):
     X, y = groups()
@@ -253,6 +258,7 @@ def corners():
     return X, np.exp(-0.5 * np.sum((X[:, None] - X) ** 2, axis=-1) / 2.0)
 
 
+@pytest.mark.full
 def test_leverage_draws_rows_in_proportion_to_their_ridge_leverage_scores_without_replacement():
     X, K = corners()
     scores = lambda log_ridge: np.diag(K @ np.linalg.inv(K + np.exp(log_ridge) * np.eye(9)))

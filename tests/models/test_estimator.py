@@ -28,6 +28,7 @@ def fitted():
     return DeepGPRegressor("gpr", budget="smoke", settings=QUICK).fit(X, Y)
 
 
+@pytest.mark.full
 def test_quantiles_of_a_gaussian_are_its_mean_and_so_many_deviations(fitted):
     mean, deviation = fitted.predict(X, return_std=True)
     quantiles = fitted.predict_quantiles(X, [0.05, 0.5, 0.9])
@@ -55,6 +56,7 @@ def test_the_scorers_are_the_mean_log_density_and_the_mean_crps(fitted):
     assert neg_crps(fitted, X, y.to_frame()) == pytest.approx(-crps.mean(), rel=1e-6)
 
 
+@pytest.mark.full
 def test_cross_validation_and_searches_take_the_scorers():
     found = cross_val_score(DeepGPRegressor("gpr", budget="smoke", settings=QUICK), X, Y, cv=3, scoring=log_score)
     assert np.isfinite(found).all()
@@ -69,6 +71,7 @@ def test_a_scorer_names_an_estimator_that_it_cannot_score():
         log_score(LinearRegression().fit(X, Y), X, Y)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("transform", ["none", "sinh_arcsinh"])
 def test_the_representation_of_predictions_is_short(transform):
     settings = {**QUICK, "dataset.target_transform": transform}
@@ -153,6 +156,7 @@ def test_a_place_where_no_model_can_be_is_told_in_the_words_of_python(fitted, tm
         assert "--output" not in str(refusal.value)
 
 
+@pytest.mark.full
 def test_searches_and_pipelines_take_it():
     small = make_pipeline(StandardScaler(), DeepGPRegressor("gpr", budget="smoke", settings=QUICK))
     kernels = [{"method.kernel": kernel} | QUICK for kernel in ("squared_exponential", "matern12")]
@@ -168,6 +172,7 @@ def test_cross_validation_clones_it():
     np.testing.assert_allclose(cross_val_score(small, X, Y, cv=2)[0], by_hand, rtol=1e-10)
 
 
+@pytest.mark.full
 def test_equal_seeds_give_equal_models_and_others_do_not():
     def means(seed):
         few = {"training.max_iterations": 2, "method.num_inducing": 4}
@@ -178,6 +183,7 @@ def test_equal_seeds_give_equal_models_and_others_do_not():
     assert not np.array_equal(first, means(1))
 
 
+@pytest.mark.full
 def test_a_small_table_gets_fewer_inducing_points_unless_their_number_is_a_wish():
     few = DeepGPRegressor("sgpr", budget="smoke", settings={"training.max_iterations": 1}).fit(X[:9], Y[:9])
     assert few.model_.description.settings.method.num_inducing == 9

@@ -60,6 +60,7 @@ def test_fit_scores_a_held_out_part_and_then_trains_on_all_rows(said, folder):
         assert len(arrays["training_rows"]) == 50
 
 
+@pytest.mark.full
 def test_held_out_rows_do_not_enter_the_scales_of_the_fit_that_is_scored(folder, tmp_path, monkeypatch):
     from dgpbench.runs import problem
 
@@ -260,6 +261,7 @@ def means(folder, text, *more):
     return pd.read_csv(folder / "out.csv")["mean"].to_numpy()
 
 
+@pytest.mark.full
 def test_a_category_is_the_same_whatever_other_rows_its_file_holds(mixed, capsys):
     folder, known = mixed
     alone = means(folder, "c\n" + "".join(f"{c}\n" for c in known[:2]))
@@ -277,6 +279,7 @@ def test_a_category_is_the_same_in_every_part_of_a_file(mixed, monkeypatch):
     np.testing.assert_allclose(means(folder, "c\n" + "".join(f"{c}\n" for c in known * 2)), [0, 5, 10] * 2, atol=0.5)
 
 
+@pytest.mark.full
 def test_categories_that_training_did_not_have_are_named(mixed, capsys):
     folder, known = mixed
     means(folder, f"c\n{known[0]}\nnew\nnew\nother\n")
@@ -363,6 +366,7 @@ def own(folder):
     return ("dataset=csv", *paths, "dataset.target=price")
 
 
+@pytest.mark.full
 def test_a_file_of_test_rows_is_the_split(ran):
     assert (ran.record["data"]["n_train"], ran.record["data"]["n_test"]) == (50, 9)
     np.testing.assert_array_equal(ran.points["y"], table(9, seed=2)["price"])

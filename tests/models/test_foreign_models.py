@@ -30,6 +30,7 @@ def ended(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.full
 def test_any_change_of_a_saved_model_is_noticed(ended):
     unnoticed = [each for each in ended["ended"] if each["vouched"] and each["outcome"] not in ("refused", "same")]
     assert unnoticed == []
@@ -66,6 +67,7 @@ def another(gpr, tmp_path, change=lambda facts: None):
     return target
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

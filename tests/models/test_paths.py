@@ -17,6 +17,7 @@ def fitted():
     return DeepGPRegressor("mf", num_layers=2, budget="smoke", settings=settings).fit(X, np.sin(X[:, 0]))
 
 
+@pytest.mark.full
 def test_a_row_has_the_same_mixture_whatever_rows_are_beside_it(fitted):
     new = np.random.default_rng(1).normal(size=(9, 2))
     whole, alone = fitted.predict_dist(new).mixture, fitted.predict_dist(new[4:5]).mixture

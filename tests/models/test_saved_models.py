@@ -97,6 +97,7 @@ def same_bits(here, elsewhere) -> bool:
     return np.array_equal(here.means, elsewhere["means"]) and np.array_equal(here.variances, elsewhere["variances"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", QUICK)
 def test_another_process_predicts_the_same_bits(name, quick):
     assert same_bits(*quick[name])

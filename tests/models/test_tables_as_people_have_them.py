@@ -41,6 +41,7 @@ def own(folder):
     return ("dataset=csv", f"dataset.path={folder / 'train.csv'}", "dataset.target=price", *READ)
 
 
+@pytest.mark.full
 def test_columns_of_a_test_file_are_encoded_by_the_training_rows_alone(ran):
     assert (ran.record["data"]["n_train"], ran.record["data"]["n_test"]) == (40, 12)
     size, colour = ran.record["data"]["columns"]
@@ -54,6 +55,7 @@ def test_new_rows_of_a_run_are_read_and_encoded_as_its_test_rows_were(ran, folde
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["mean"], ran.points["mean"], rtol=1e-9)
 
 
+@pytest.mark.full
 def test_a_saved_model_says_what_its_columns_became_and_takes_frames_alone(folder, tmp_path, capsys):
     assert door.command("fit", *own(folder), *FEW, "--holdout", "0", "--output", str(tmp_path / "model")) == 0
     assert "colour=red" in json.dumps(json.loads((tmp_path / "model" / "model.json").read_text()))
@@ -82,6 +84,7 @@ def test_columns_that_are_not_needed_are_ignored_on_every_path(ran, folder, tmp_
     np.testing.assert_array_equal(fitted.predict(more), fitted.predict(rows[["size", "colour"]]))
 
 
+@pytest.mark.full
 def test_the_estimator_takes_texts_gaps_and_dates_where_its_settings_say_so(tmp_path):
     frame = table(40, 0, ["red", "blue"]).assign(sold=[f"2024-03-{1 + i % 28:02}" for i in range(40)])
     settings = {"dataset.categorical": "auto", "dataset.missing": "impute", "dataset.dates": ["sold"]}

@@ -46,6 +46,7 @@ def test_a_run_is_recorded_as_any_other(tmp_path):
     assert record["scores"]["tll"] == -record["scores"]["nlpp"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["shows_layers", "of_no_layers", "of_a_list"])
 def test_layers_are_shown_where_a_plug_in_declares_them(name, tmp_path, capsys):
     first, second = {"shows_layers": ("layers: int", "2"), "of_a_list": ("layers: list", "(5, 5)")}.get(name, ("", ""))
@@ -64,6 +65,7 @@ def test_layers_are_shown_where_a_plug_in_declares_them(name, tmp_path, capsys):
     assert (frame["num_layers"].tolist(), frame["L"].tolist()) == ([1], [2 if name == "shows_layers" else ""])
 
 
+@pytest.mark.full
 def test_a_changed_file_is_another_method_and_its_record_is_not_taken_for_this_ones(tmp_path):
     """In processes of their own, as a user meets it."""
     words = ["run", "method=changing", *QUICK, "progress=false", "plot=false", f"results_dir={tmp_path}/results"]
@@ -114,6 +116,7 @@ def test_a_method_that_ends_the_process_is_a_failed_run_with_a_record(tmp_path):
     assert record["reason"] == "SystemExit: no licence"
 
 
+@pytest.mark.full
 def test_a_method_of_an_installed_package_needs_no_flag_and_is_known_by_its_version_and_its_code(tmp_path):
     """In processes of their own: what is installed is looked up once."""
     metadata = tmp_path / "guest-1.5.dist-info"
@@ -133,6 +136,7 @@ def test_a_method_of_an_installed_package_needs_no_flag_and_is_known_by_its_vers
     assert seen[0] != seen[1]
 
 
+@pytest.mark.full
 def test_a_baseline_of_ours_is_the_same_at_another_version_of_this_package(tmp_path):
     """In a process of its own, before whose packages stands one that says that it is dgpbench 9.9."""
     metadata = tmp_path / "dgpbench-9.9.dist-info"
@@ -166,6 +170,7 @@ def test_settings_that_no_method_of_ours_has_can_be_set(capsys):
     assert door.command("validate", "method=mc_dropout", "budget=paper", "method.noises=[0.1,0.2]") == 0
 
 
+@pytest.mark.full
 def test_a_sweep_and_workers_know_it(tmp_path):
     path, results = plugin(tmp_path, "swept"), f"results_dir={tmp_path}/results"
     words = ("method=swept", "split=0,1", f"--plugin={path}", *QUICK, results, *door.QUIET)
@@ -175,6 +180,7 @@ def test_a_sweep_and_workers_know_it(tmp_path):
     assert set(frame["status"]) == {"done"}
 
 
+@pytest.mark.full
 def test_workers_load_it(tmp_path):
     """Settings of a plug-in travel to processes of their own by where its code is."""
     from dgpbench.experiments.engine import engine
@@ -187,6 +193,7 @@ def test_workers_load_it(tmp_path):
     assert [outcome.status for outcome in engine(runs, workers=2)] == ["done", "done"]
 
 
+@pytest.mark.full
 def test_budgets_that_it_names_change_its_settings(tmp_path):
     path = plugin(tmp_path, "budgeted")
     path.write_text(path.read_text().replace("fit, Ridge)", 'fit, Ridge, budgets={"smoke": {"num_features": 7}})'))
@@ -391,6 +398,7 @@ def saved(folder, name: str, *pairs: tuple[str, str]) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_what_cannot_be_saved_is_a_failed_run_where_it_would_be_and_nothing_otherwise(tmp_path, capsys):
     path = saved(tmp_path, "of_objects", ('"w": self.w', '"w": None'))
     record = run(tmp_path / "of_objects", "of_objects", f"--plugin={path}", status="failed").record
@@ -423,6 +431,7 @@ def test_a_model_that_predicts_no_densities_is_not_saved(tmp_path, capsys):
     assert not (tmp_path / "model" / "model.json").exists()
 
 
+@pytest.mark.full
 def test_a_list_of_settings_is_each_fits_own(tmp_path):
     path = changed(
         tmp_path,
@@ -458,6 +467,7 @@ def test_a_worker_goes_on_with_the_code_that_it_began_with(tmp_path):
     assert pickle.loads(sent) == settings
 
 
+@pytest.mark.full
 def test_the_report_keeps_runs_of_other_code_apart(tmp_path):
     """Two lines for what has one identity: a mean over two codes would be of neither."""
     path = plugin(tmp_path, "in_two_codes")
@@ -481,6 +491,7 @@ def test_a_record_has_the_versions_of_what_the_code_imports(tmp_path):
     assert run(tmp_path, "bayesian_ridge").record["versions"]["scikit-learn"]
 
 
+@pytest.mark.full
 def test_a_failure_of_other_code_is_no_failure_of_this_one(tmp_path):
     path = changed(tmp_path, "mended", ("    return Fitted(", "    raise ValueError('not yet')\n    return Fitted("))
     words = ["method=mended", "dataset=boston", "split=0", "budget=smoke", f"results_dir={tmp_path}/r"]
@@ -491,6 +502,7 @@ def test_a_failure_of_other_code_is_no_failure_of_this_one(tmp_path):
     assert "1 missing" in subprocess.run(plan, capture_output=True, text=True, timeout=200).stdout
 
 
+@pytest.mark.full
 def test_a_model_is_used_with_the_code_that_it_was_fitted_with(tmp_path):
     """In processes of their own, as a user meets it."""
     path = saved(tmp_path, "kept")
@@ -533,6 +545,7 @@ def test_a_table_shows_no_runs_of_other_code_than_what_is_loaded(tmp_path, capsy
     assert "1 of 1 cells are incomplete" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_the_networks_of_an_ensemble_share_no_initial_weights():
     """A network's output layer had the draws of the next one's hidden layer, but for their scale."""
     from dgpbench.baselines.networks import EnsembleSettings, fit_ensemble
@@ -548,6 +561,7 @@ def test_the_networks_of_an_ensemble_share_no_initial_weights():
     assert np.max(np.abs(np.corrcoef(draws) - np.eye(6))) < 0.5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("num_rows", "epochs", "steps"), [(10, 7, 7 * 3), (90, 5, 5 * 23)])
 def test_a_network_takes_a_step_for_every_batch_of_every_epoch(num_rows, epochs, steps):
     """Steps are taken a hundred in a call of Keras, also where they are no multiple of it."""

@@ -65,5 +65,6 @@ def test_every_one_of_many_records_is_a_row_with_its_own_score(results):
     assert dict(zip(frame["split"], frame["tll"], strict=True)) == {split: -0.5 * split for split in range(60)}
 
 
+@pytest.mark.full
 def test_reports_and_commands_leave_tensorflow_alone():
     assert subprocess.run([sys.executable, "-c", IMPORT_ALL], check=False).returncode == 0

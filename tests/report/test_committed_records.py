@@ -4,6 +4,8 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
+
 from dgpbench.methods.plugins import GROUP, load_entry_point
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
@@ -12,6 +14,7 @@ from dgpbench.runs.resolve import Run, resolve_overrides
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.full
 def test_every_committed_record_is_of_the_settings_that_its_name_has_now():
     """An edit in conf/ that changes a setting of recorded runs has to make them again."""
     for each in entry_points(group=GROUP):

@@ -105,6 +105,7 @@ def export(results: Path, *words: str) -> int:
 # What counts ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("item", sorted(SMALL))
 @pytest.mark.parametrize("command", ["table", "compare"])
 def test_a_fresh_clone_prints_what_the_runs_own_files_give(made, fresh, capsys, item, command):
@@ -154,6 +155,7 @@ def test_a_run_with_other_settings_than_its_compact_record_is_refused(fresh, mon
     assert not (fresh / "runs").exists()
 
 
+@pytest.mark.full
 def test_the_second_machine_runs_what_the_first_one_lacks(made, tmp_path, monkeypatch, capsys):
     door.without_training(monkeypatch)
     second = tmp_path / "second"
@@ -164,6 +166,7 @@ def test_the_second_machine_runs_what_the_first_one_lacks(made, tmp_path, monkey
     assert [path.parent.name for path in second.rglob("record.json")] == ["split2-seed0"]
 
 
+@pytest.mark.full
 def test_the_report_is_made_of_compact_records_and_says_what_needs_the_runs_files(tmp_path):
     write_toy(tmp_path, {"tll": -1.625}, dataset="concrete")  # of Table 1 and of Fig. 1
     assert export(tmp_path) == 0
@@ -289,6 +292,7 @@ def test_to_export_again_changes_no_byte_and_keeps_what_is_elsewhere(tmp_path):
     assert bytes_of(tmp_path) == before
 
 
+@pytest.mark.full
 def test_two_halves_of_two_machines_are_the_bytes_of_one(tmp_path):
     for split in range(4):
         for folder in ("whole", "left" if split % 2 else "right"):
@@ -321,6 +325,7 @@ def test_different_scores_of_one_run_are_refused_by_naming_both(tmp_path, capsys
     assert bytes_of(tmp_path / "a") == {}
 
 
+@pytest.mark.full
 def test_a_contradiction_between_a_run_and_a_line_is_said_and_the_run_is_shown(tmp_path, capsys):
     write_toy(tmp_path, {"tll": -2.0})
     assert export(tmp_path) == 0
@@ -474,6 +479,7 @@ OF_WHAT_IS_SHARED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("said", [*OF_A_RUN, *OF_WHAT_IS_SHARED])
 def test_a_line_that_was_damaged_by_hand_is_named_and_left_out_and_all_else_goes_on(fresh, tmp_path, capsys, said):
     shared = said in OF_WHAT_IS_SHARED
@@ -626,6 +632,7 @@ def test_a_comparison_of_a_run_that_was_made_again_counts_no_more(fresh):
     assert after["unknown"].sum() > 0
 
 
+@pytest.mark.full
 def test_a_run_that_is_repeated_has_the_same_bits(made, fresh, monkeypatch, capsys):
     door.without_training(monkeypatch)
     own = next(iter(sorted(made.rglob("record.json")))).parent

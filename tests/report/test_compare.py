@@ -177,6 +177,7 @@ def paired(results, wins: dict[str, tuple[float, float]]):
             write_toy(results, method="mf", points=toy_points(0.0, 1000, split), **identity)
 
 
+@pytest.mark.full
 def test_win_frequencies_agree_on_the_winner(results):
     paired(results, {"boston": (0.55, 0.04), "energy": (0.30, 0.02), "concrete": (0.50, 0.03), "power": (0.44, 0.06)})
     given = ["dataset=boston,energy,concrete,power", "method=star,mf", f"results_dir={results}"]

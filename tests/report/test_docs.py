@@ -160,6 +160,7 @@ def own_pages(folder: Path, scores: dict) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_our_own_table_has_a_row_for_each_method_with_its_mean_rank(own):
     tll, crps, _ = part(own, "dgpbench_uci").split("):\n\n|")[1:]
     assert rows(f"|{tll}") == {
@@ -175,6 +176,7 @@ def test_our_own_table_has_a_row_for_each_method_with_its_mean_rank(own):
     assert "Not run: bayesian_ridge, " in part(own, "dgpbench_uci")
 
 
+@pytest.mark.full
 def test_a_picture_in_other_colours_is_drawn_anew(own, monkeypatch, capsys):
     monkeypatch.setitem(style.COLOURS, "star", "#123456")
     capsys.readouterr()
@@ -182,6 +184,7 @@ def test_a_picture_in_other_colours_is_drawn_anew(own, monkeypatch, capsys):
     assert "docs/images/dgpbench_uci_cost.png" in "".join(capsys.readouterr())
 
 
+@pytest.mark.full
 def test_ranks_of_our_own_table_are_of_the_largest_block_that_is_complete(tmp_path):
     """ngboost has yacht, energy and concrete alone, and is the best on two of them."""
     more = {
@@ -196,6 +199,7 @@ def test_ranks_of_our_own_table_are_of_the_largest_block_that_is_complete(tmp_pa
     assert "Mean ranks are over energy, concrete and yacht, among" in tll
 
 
+@pytest.mark.full
 def test_a_cell_whose_runs_all_failed_says_so(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda handle: None)
@@ -214,6 +218,7 @@ def test_a_cell_whose_runs_all_failed_says_so(tmp_path):
     assert "Mean ranks" not in text  # of one data set
 
 
+@pytest.mark.full
 def test_a_page_does_not_depend_on_the_plug_ins_that_are_loaded(own, monkeypatch):
     """Such as the tests of plug-ins leave behind."""
     from dgpbench.config import groups
@@ -225,6 +230,7 @@ def test_a_page_does_not_depend_on_the_plug_ins_that_are_loaded(own, monkeypatch
     assert docs("--check", str(own)) == 0
 
 
+@pytest.mark.full
 def test_our_own_table_is_drawn_and_kept(own):
     shown = part(own, "dgpbench_uci_pictures")
     for name in ("dgpbench_uci_cost.png", "dgpbench_uci_calibration.png"):
@@ -240,6 +246,7 @@ def test_our_own_table_is_drawn_and_kept(own):
 # Bounds ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_bounds_are_compared_on_splits_that_both_methods_have(tmp_path):
     bounds = {"mf": (-200.0, -190.0, -195.0), "star": (-180.0, -195.0, -171.0, 1000.0)}
     changed = {
@@ -270,6 +277,7 @@ def test_bounds_are_compared_on_splits_that_both_methods_have(tmp_path):
 # The repository's own -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_committed_pages_are_what_the_committed_records_give():
     assert docs("--check", str(ROOT)) == 0
 
@@ -282,6 +290,7 @@ def test_every_item_with_published_numbers_has_a_place_in_the_results():
 # Pages ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_without_records_each_part_is_one_line_that_says_so(tmp_path):
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
@@ -294,6 +303,7 @@ def test_without_records_each_part_is_one_line_that_says_so(tmp_path):
     assert docs("--check", str(tmp_path)) == 0
 
 
+@pytest.mark.full
 def test_words_outside_the_markers_are_kept_and_a_second_time_changes_nothing(made, capsys):
     for page in PAGES:
         text = (made / page).read_text()
@@ -306,6 +316,7 @@ def test_words_outside_the_markers_are_kept_and_a_second_time_changes_nothing(ma
     assert snapshot(made) == before
 
 
+@pytest.mark.full
 def test_a_check_names_what_is_not_current_and_writes_nothing(made, tmp_path, capsys):
     shutil.copytree(made, tmp_path / "copy")
     page = tmp_path / "copy/docs/results.md"
@@ -321,6 +332,7 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(made, tmp_path, ca
     assert page.read_bytes() == before
 
 
+@pytest.mark.full
 def test_a_picture_of_other_numbers_is_not_current(made, tmp_path, capsys):
     shutil.copytree(made, tmp_path / "copy")
     shutil.copy(made / PICTURES[0], tmp_path / "copy" / PICTURES[1])
@@ -451,6 +463,7 @@ def test_runs_without_a_compact_record_do_not_count(tmp_path):
 # The study of budget=laptop -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_fits_that_were_begun_again_are_counted_beside_failures(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda handle: None)
     retry = {"retry": 1, "jitter": 1e-5, "after": "the objective became nan"}
@@ -466,6 +479,7 @@ def test_fits_that_were_begun_again_are_counted_beside_failures(tmp_path, monkey
     assert "Failures: none. Begun again at a larger jitter: 2 runs (" in part(tmp_path, "lindinger2020_table1")
 
 
+@pytest.mark.full
 def test_the_price_of_table_1_is_ten_times_a_run_alone_and_the_median_run_of_each_cell(tmp_path, monkeypatch):
     """sgp on boston: eight runs of 36 s, one of 360 s and one of 18 s, and alone 27 s; mf (L = 2) on energy: three runs
     of 72 s and none alone.

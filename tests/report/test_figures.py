@@ -54,6 +54,7 @@ def test_a_figure_function_leaves_its_frame_as_it_was():
         pd.testing.assert_frame_equal(frame, before)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FIGURES)
 def test_texts_of_a_page_do_not_overlap(name):
     draw, make = FIGURES[name]
@@ -278,6 +279,7 @@ def item_of(name: str, results: Path, *given: str) -> items.Item:
 SPLITS = ("split=range(2)", "dataset=boston,energy,concrete")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "given"), [
     ("lindinger2020_table1", SPLITS),
     ("lindinger2020_figs5", SPLITS),
@@ -442,6 +444,7 @@ def test_the_command_writes_each_format_twice_alike(kind, filled):
     assert path.read_bytes() == first
 
 
+@pytest.mark.full
 def test_drawing_imports_neither_tensorflow_nor_pyplot(filled, tmp_path):
     code = (
         "import sys; from dgpbench.cli import main; import dgpbench.report.html; "

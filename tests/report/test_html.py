@@ -45,6 +45,7 @@ def report(tmp_path_factory):
     return write_report(results, folder / "report.html").read_text()
 
 
+@pytest.mark.full
 def test_incomplete_cells_say_how_many_and_complete_ones_have_a_standard_error(report):
     heading, *rows = tables_in(report)["tll"]
     assert heading[:2] == ["method", "boston"]
@@ -116,6 +117,7 @@ def test_a_complete_table_has_statistics(toy, results, tmp_path):
     assert found["Probability of improvement, rmse"][1][2:] == ["1.00", "", ""]  # one split bounds nothing
 
 
+@pytest.mark.full
 def test_marks_that_look_at_another_task_are_on_the_page_too(toy, results, tmp_path):
     """Table S3's bold is for what is as good as sgp in interpolation as well."""
     for task in ("extrapolation", "interpolation"):
@@ -128,6 +130,7 @@ def test_marks_that_look_at_another_task_are_on_the_page_too(toy, results, tmp_p
     assert re.search(r'class="number bold[^"]*"[^>]*>(<[^>]*>)*-2\.4[56]', section)
 
 
+@pytest.mark.full
 def test_the_page_knows_which_other_budget_has_more(toy, results, tmp_path):
     toy({"tll": -2.5}, method="sgp", num_layers=1, split=0)
     for split in range(3):
@@ -136,6 +139,7 @@ def test_the_page_knows_which_other_budget_has_more(toy, results, tmp_path):
     assert "More of its runs are done at other budgets: 3 at budget=laptop." in text
 
 
+@pytest.mark.full
 def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp_path, monkeypatch):
     """With a plug-in, which joins an item: the workers have to know it too; and where no socket can be made."""
     guest = tmp_path / "in_sections.py"
@@ -189,6 +193,7 @@ def in_browser(report, tmp_path):
     return opened
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clicks", [1, 2])
 def test_a_click_on_a_heading_sorts_the_table_in_a_browser(in_browser, clicks):
     """By the numbers of a column, then the other way round; a cell without a mean stays last."""

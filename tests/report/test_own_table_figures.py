@@ -106,6 +106,7 @@ def test_a_score_far_off_is_an_arrow_with_its_value_at_the_edge(results, drawn):
     assert arrow.xy == (0, 0)  # at the low edge, on the line of the first method
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("far", [40.0, -40.0])
 def test_no_two_arrows_at_an_edge_overlap(far, results, drawn):
     """Four of eighteen scores are far off, at the same time, at nearly the same, or apart from the others."""

@@ -67,6 +67,7 @@ def test_the_engine_turns_a_refusal_into_an_outcome():
     assert "split must be between 0 and 19" in outcome.message
 
 
+@pytest.mark.full
 def test_a_killed_worker_costs_one_run(monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", toys.kill_or_finish)  # spawned workers see no other patch
     told = []
@@ -127,6 +128,7 @@ def test_plan_prints_the_matrix(stored, capsys):
     assert "sgp L1" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_all_tables_that_have_records_are_written(stored, tmp_path, capsys):
     assert call("table", "all", "budget=smoke", stored, "--output", tmp_path / "tables") == 0
     written = sorted(path.name for path in (tmp_path / "tables").iterdir())

@@ -57,6 +57,7 @@ def test_a_file_is_refused_in_one_sentence(some, tmp_path, monkeypatch, capsys, 
     assert (tmp_path / "file").read_text() == "text"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", READING)
 def test_a_folder_that_can_hold_no_results_is_said_to_hold_none(some, tmp_path, capsys, name):
     shutil.copytree(some / "runs", tmp_path / "copied")
@@ -74,12 +75,14 @@ def test_a_folder_that_can_hold_no_results_is_said_to_hold_none(some, tmp_path, 
     assert not (tmp_path / "typo").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["table", "compare", "figure", "report", "trace", "verify"])
 def test_a_folder_that_holds_results_is_read_without_a_word(some, capsys, name):
     assert call(READING[name], some) == 0
     assert "results_dir=" not in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_a_folder_that_is_still_to_be_made_is_planned_and_made(tmp_path, monkeypatch, capsys):
     door.without_training(monkeypatch)
     assert call(OTHERS["plan"], tmp_path / "new") == 0

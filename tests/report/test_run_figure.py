@@ -141,6 +141,7 @@ def test_a_run_without_points_says_so(tmp_path):
         pictures.save_run_figure(directory, tmp_path / "figure.png")
 
 
+@pytest.mark.full
 def test_drawing_needs_neither_pyplot_nor_tensorflow_and_leaves_the_callers_style_alone():
     code = (
         "import sys, matplotlib; before = dict(matplotlib.rcParams); import dgpbench.report.figures.run_figure as r\n"

@@ -242,6 +242,7 @@ def test_wilcoxon_over_eight_data_sets_finds_none_of_28_pairs_however_large():
     assert found["p_holm"].min() == pytest.approx(28 * statistics.least_signed_rank_p(8))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("trained", [90, 50])
 def test_equal_learners_on_real_random_splits_are_rarely_told_apart(trained):
     """Least squares on one of two inputs that matter alike: the naive t-test finds 16 % of such pairs different."""

@@ -101,6 +101,7 @@ def finding_of(results: Path, item: str) -> str:
     return rest.partition("</p>")[0]
 
 
+@pytest.mark.full
 def test_an_items_page_begins_with_what_is_redone_what_agrees_and_the_largest_miss(results):
     # (data set, method, layers): in combined standard errors, ours of 0.1 beside the published one
     shifts = {
@@ -125,6 +126,7 @@ def test_an_items_page_begins_with_what_is_redone_what_agrees_and_the_largest_mi
     )
 
 
+@pytest.mark.full
 def test_an_items_page_says_that_nothing_is_redone_yet_or_that_there_is_no_miss(results):
     write_toy(results, {"tll": -2.43})
     assert finding_of(results, "lindinger2020_table1") == "0 of 64 published cells are redone."
@@ -144,6 +146,7 @@ def test_an_items_page_says_why_numbers_without_standard_errors_are_not_judged(r
     )
 
 
+@pytest.mark.full
 def test_an_items_page_names_every_miss_of_seconds_which_have_no_standard_error(results):
     ratios = {"aepmcm_r10": 2.0, "aepmcm_r20": 3.1, "mf_r10": 2.0, "mf_r20": 1.2, "aep": 2.0}
     for series, ratio in ratios.items():
@@ -160,6 +163,7 @@ def test_an_items_page_names_every_miss_of_seconds_which_have_no_standard_error(
     )
 
 
+@pytest.mark.full
 def test_the_list_of_runs_has_each_runs_whole_time(three_methods):
     rows = page_of(three_methods)["run-list"]
     for split in range(3):
@@ -256,6 +260,7 @@ def test_holms_correction_multiplies_the_least_p_value_by_the_number_of_pairs(re
     ]
 
 
+@pytest.mark.full
 def test_an_item_is_shown_once_at_each_budget_also_one_whose_own_budget_is_laptop(results):
     for budget, score in (("paper", -2.5), ("laptop", -2.6)):
         write_toy(results, {"tll": score}, dataset="boston", method="gpr", num_layers=1, budget=budget)

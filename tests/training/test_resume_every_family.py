@@ -76,6 +76,7 @@ def rows():
     return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=20)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("method", "settings", "stops"), FAMILIES)
 def test_a_resumed_fit_ends_in_the_same_bits(method, settings, stops, tmp_path):
     X, y = rows()
@@ -97,6 +98,7 @@ def test_a_resumed_fit_ends_in_the_same_bits(method, settings, stops, tmp_path):
         np.testing.assert_array_equal(found.variances, expected.variances)
 
 
+@pytest.mark.full
 def test_a_checkpoint_of_other_settings_or_of_another_shape_starts_a_fit_anew(tmp_path):
     X, y = rows()
     small = ("method=sgp", "budget=smoke", "training.max_iterations=20")

@@ -44,6 +44,7 @@ def test_ten_steps_that_are_whole_epochs_see_each_row_equally_often(num_rows, ba
     np.testing.assert_allclose([row.elbo for row in fitted.trace], np.sum(row_bounds(y)), rtol=1e-9)
 
 
+@pytest.mark.full
 def test_rows_are_shuffled_anew_in_each_epoch_and_by_the_seed_of_the_batches():
     """Twenty steps are an epoch here, so each two rows of the trace are its halves."""
     y = 3 * np.random.default_rng(1).normal(size=40)
@@ -64,6 +65,7 @@ def test_epochs_are_counted_in_batches_rounded_up():
     assert fitted.trace[-1].iteration == 7 * 3
 
 
+@pytest.mark.full
 def test_each_step_draws_paths_of_its_own():
     """The first row of a longer trace is the mean of ten draws of the bound, and a shorter one's is the first draw."""
     X = inputs(20)
@@ -118,6 +120,7 @@ def test_the_learning_rate_ends_with_the_final_decay():
     np.testing.assert_allclose(fitted.parameters[".q.means[0]"][0], np.sign(gradient) * rates.sum(), rtol=1e-4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", door.first_of(["star", "aep", "sod", "fully_factorised"]))
 def test_the_likelihood_variance_keeps_its_learning_rate_at_the_end(method):
     """Adam's first step, with the final decay in force from the start and without one."""
@@ -150,6 +153,7 @@ def test_adam_remembers_squared_gradients_as_long_as_beta_2_says():
     assert any(np.allclose(moved, expected, rtol=1e-3) for expected in orders)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", door.first_of(["sgp", "star", "aep", "sod"]))
 def test_training_ends_on_the_mean_of_the_last_positions(method):
     """The last 60 % of fifty iterations hold the positions after 30, 40 and 50, on which shorter fits end."""
@@ -170,6 +174,7 @@ def test_training_ends_on_the_mean_of_the_last_positions(method):
     assert averaged.trace[-1].elbo == there[-1].trace[-1].elbo
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["sgp", "star"])
 def test_factors_of_covariances_have_a_learning_rate_of_their_own(method):
     """Adam's first step moves each parameter that has a gradient by its learning rate."""
@@ -184,6 +189,7 @@ def test_factors_of_covariances_have_a_learning_rate_of_their_own(method):
     assert steps[".q.means[0]" if method == "sgp" else ".q.means[2]"] == pytest.approx(1e-4, rel=1e-3)
 
 
+@pytest.mark.full
 def test_factors_of_a_subset_have_a_learning_rate_of_their_own():
     X = inputs(30)
     once = ("training.max_iterations=1", "method.covariance_rate=0.25", "method.num_inducing=10")
@@ -195,6 +201,7 @@ def test_factors_of_a_subset_have_a_learning_rate_of_their_own():
             assert taken == pytest.approx(expected, rel=1e-3), name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("rows", "paths"), [(25, 3), (60, 1), (100, 1)])
 def test_paths_fill_a_minibatch_that_the_rows_do_not(rows, paths):
     """R = ceil(B / N): the bound of a batch is the mean over that many paths."""
@@ -208,6 +215,7 @@ def test_paths_fill_a_minibatch_that_the_rows_do_not(rows, paths):
     assert filled.trace[-1].elbo == told.trace[-1].elbo
 
 
+@pytest.mark.full
 def test_adam_has_the_epsilon_of_the_published_runs():
     """Under a likelihood so wide that gradients are of epsilon's size."""
     X = inputs(30)
@@ -219,6 +227,7 @@ def test_adam_has_the_epsilon_of_the_published_runs():
     np.testing.assert_allclose(fitted.parameters[".q.means[0]"][0], expected, rtol=1e-3)
 
 
+@pytest.mark.full
 def test_natural_gradients_have_a_step_length_and_a_decay_of_their_own():
     """On a conjugate model a step of length g takes the natural parameters g of the way to the exact posterior's."""
     X = inputs(30)
@@ -303,16 +312,19 @@ def check_stopped(fitted):
     assert fitted.trace[-1].iteration == 300
 
 
+@pytest.mark.full
 def test_a_run_whose_validation_score_falls_stops_after_six_strips(worsening):
     """Scores are compared at the ends of strips of 50 iterations: five falls are known after six strips."""
     check_stopped(worsening[0])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", OTHERS)
 def test_other_families_stop_early_too(method, held_out):
     check_stopped(fit(inputs(N), opposed(held_out, -1), *STOPPING, *SLOWLY, method=method))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["sgp", *(pytest.param(name, marks=pytest.mark.full) for name in ("sod", "aep"))])
 def test_a_run_whose_validation_score_rises_does_not_stop(method, held_out):
     fitted = fit(inputs(N), opposed(held_out, 1), *STOPPING, *SLOWLY, method=method)
@@ -321,6 +333,7 @@ def test_a_run_whose_validation_score_rises_does_not_stop(method, held_out):
     assert fitted.trace[-1].iteration == 500
 
 
+@pytest.mark.full
 def test_no_run_stops_in_its_first_part(held_out):
     late = "training.early_stopping_start=0.7"
     fitted = fit(inputs(N), opposed(held_out, -1), *STOPPING, *SLOWLY, late)
@@ -335,6 +348,7 @@ def test_without_early_stopping_nothing_is_held_out_and_nothing_stops(held_out):
     np.testing.assert_allclose(fitted.trace[0].elbo, np.sum(row_bounds(y)), rtol=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("iteration", [270, 300])
 def test_a_resumed_run_stops_early_where_the_undisturbed_one_did(iteration, worsening, held_out):
     whole, copies = worsening
@@ -377,6 +391,7 @@ def test_tracing_and_training_are_timed_apart_and_go_on_after_a_resume(tmp_path)
 # Starting values ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_mean_map_of_the_first_layer_is_the_largest_right_singular_vectors():
     rng = np.random.default_rng(4)
     Q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
@@ -392,6 +407,7 @@ def test_the_mean_map_of_the_first_layer_is_the_largest_right_singular_vectors()
     np.testing.assert_allclose(values[".prior.layers[2].Z"], Z @ expected, atol=1e-9)
 
 
+@pytest.mark.full
 def test_a_layer_wider_than_its_inputs_has_the_identity_and_zeros_as_its_mean_map():
     X = inputs(20)
     values = fit(X, X[:, 0], FROZEN, "method.num_layers=2", "method.width=3", method="mf").parameters
@@ -400,6 +416,7 @@ def test_a_layer_wider_than_its_inputs_has_the_identity_and_zeros_as_its_mean_ma
     np.testing.assert_allclose(values[".prior.layers[1].Z"], np.c_[Z, np.zeros(4)], atol=1e-12)
 
 
+@pytest.mark.full
 def test_inducing_inputs_start_at_the_centres_of_clusters():
     rng = np.random.default_rng(2)
     centres = np.array([[0, 0], [20, 0], [0, 20], [20, 20]])
