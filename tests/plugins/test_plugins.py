@@ -345,7 +345,7 @@ def test_annotations_may_be_texts(tmp_path):
         ),
         ("of_no_budgets", "fit, Ridge)", "fit, Ridge, budgets={'smoke': 3})", "budgets must map budgets to settings"),
         ("of_a_budget", "fit, Ridge)", "fit, Ridge, budgets={'smok': {}})", "unknown budget 'smok'"),
-        ("of_a_value", "fit, Ridge)", "fit, Ridge, budgets={'smoke': {'b': 1}})", "budget smoke sets b, which is none"),
+        ("of_a_value", "fit, Ridge)", "fit, Ridge, budgets={'smoke': {'b': 1}})", "budget smoke sets b, which is not one"),
         ("of_an_exit", "import numpy", "raise SystemExit\nimport numpy", "cannot be loaded: SystemExit"),
     ],
 )
