@@ -80,7 +80,10 @@ def sentence(capsys) -> str:
         (["list", "method"], "did you mean methods?"),
         (["run", "--dry-run"], "`dgpbench validate` with the same arguments"),
         (["run", "dataset=houses.csv"], "dataset=csv dataset.path=houses.csv dataset.target=COLUMN"),
-        (["run", "dataset=boston", "dataset.path=x.csv"], "a table of your own is dataset=csv dataset.path=FILE"),
+        (
+            ["run", "dataset=boston", "dataset.path=x.csv"],
+            "use dataset=csv dataset.path=FILE dataset.target=COLUMN for a table of your own",
+        ),
         (["show", "nowhere"], "no run"),
         (["data", "fetch", "bostn"], "did you mean boston?"),
     ],

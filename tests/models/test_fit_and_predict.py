@@ -172,7 +172,7 @@ def test_nothing_is_asked_about_columns_that_the_model_does_not_take(said, folde
     assert predict(folder, tmp_path / "one.csv") == predict(folder, tmp_path / "two.csv", table="indexed.csv") == 0
     assert (tmp_path / "one.csv").read_text() == (tmp_path / "two.csv").read_text()
     assert predict(folder, tmp_path / "three.csv", "dataset.drop=[c]") == 2
-    assert "columns that the model was not fitted to are ignored" in capsys.readouterr().err
+    assert "columns that are not in the training table are ignored" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_without_an_output_the_table_goes_to_standard_output(said, folder, capsy
         ("A,b\n1,2\n", "wrong.csv lacks 1 of the 2 columns: 'a'; is 'A' meant to be 'a'?"),
         ("a,b\n1,2\n3,4\n4,red\n", "wrong.csv holds text in 1 cell (row 3 of 'b': 'red'): cells are read as in"),
         ("a,b\n1,2\n3,\n", "no value (NaN) in 1 cell (row 2 of 'b'): the model was not trained to fill gaps"),
-        ("a,b\n", "holds no rows below its header"),
+        ("a,b\n", "has no rows below its header"),
         ("a,a,b\n1,1,2\n", "wrong.csv has 2 columns named 'a': give each its own name"),
         ("a,b\n1,2\n3,4,5,6\n", "is not a table with a header row"),
     ],
@@ -388,7 +388,7 @@ def test_the_test_file_is_part_of_the_identity(ran, folder, tmp_path):
 
 def test_a_file_of_test_rows_beside_a_task_that_draws_its_own_is_refused(folder, capsys):
     assert door.command("run", *own(folder), *FEW, "task=folds") == 2
-    assert "dataset.test_path names the test rows, and task=folds would draw its own" in capsys.readouterr().err
+    assert "dataset.test_path names the test rows, but task=folds draws its own" in capsys.readouterr().err
 
 
 def test_a_finished_run_predicts_new_rows_as_it_predicted_its_test_rows(ran, folder, tmp_path):
@@ -405,5 +405,5 @@ def test_a_record_of_an_earlier_version_says_what_to_do(ran, tmp_path):
 
     shutil.copytree(ran.directory, tmp_path / "old")
     forge(tmp_path / "old" / "record.json", lambda record: record.pop("model"))
-    with pytest.raises(ValueError, match=r"recorded by an earlier dgpbench.*run it again"):
+    with pytest.raises(ValueError, match=r"recorded by an earlier dgpbench.*rerun it"):
         load(tmp_path / "old")

@@ -237,7 +237,7 @@ def damaged(folder: Path, name: str, change) -> Path:
         ("parameters.npz", lambda data: data[:-1] + b"x", "has other contents than its record says"),
         ("model.json", lambda data: data[:100], "cannot be loaded"),
         ("model.json", lambda data: data.replace(b'"format": 1', b'"format": 99'), "format 99, of a later dgpbench"),
-        ("model.json", lambda data: b"[]", "model.json is not one of dgpbench's"),
+        ("model.json", lambda data: b"[]", "model.json was not written by dgpbench"),
     ],
 )
 def test_a_damaged_model_is_refused_in_one_sentence(name, change, sentence, quick, folder):
@@ -248,7 +248,7 @@ def test_a_damaged_model_is_refused_in_one_sentence(name, change, sentence, quic
 
 def test_a_folder_without_a_model_is_refused_with_what_makes_one(tmp_path):
     with pytest.raises(
-        ValueError, match=r"holds no model; `dgpbench fit .* --output DIRECTORY` and, in Python, `save`"
+        ValueError, match=r"does not contain a model; `dgpbench fit .* --output DIRECTORY` or, in Python, `save`"
     ):
         load(tmp_path)
 

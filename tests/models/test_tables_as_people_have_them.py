@@ -62,7 +62,7 @@ def test_a_saved_model_says_what_its_columns_became_and_takes_frames_alone(folde
     assert "colour" in capsys.readouterr().out
     model, new = load(tmp_path / "model"), table(6, 2, ["red", "blue"]).drop(columns="price")
     assert np.isfinite(model.predict(new)).all()
-    with pytest.raises(ValueError, match="give a frame"):
+    with pytest.raises(ValueError, match="pass a DataFrame"):
         model.predict(np.zeros((3, 2)))
 
 

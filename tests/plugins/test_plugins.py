@@ -345,7 +345,12 @@ def test_annotations_may_be_texts(tmp_path):
         ),
         ("of_no_budgets", "fit, Ridge)", "fit, Ridge, budgets={'smoke': 3})", "budgets must map budgets to settings"),
         ("of_a_budget", "fit, Ridge)", "fit, Ridge, budgets={'smok': {}})", "unknown budget 'smok'"),
-        ("of_a_value", "fit, Ridge)", "fit, Ridge, budgets={'smoke': {'b': 1}})", "budget smoke sets b, which is not one"),
+        (
+            "of_a_value",
+            "fit, Ridge)",
+            "fit, Ridge, budgets={'smoke': {'b': 1}})",
+            "budget smoke sets b, which is not one",
+        ),
         ("of_an_exit", "import numpy", "raise SystemExit\nimport numpy", "cannot be loaded: SystemExit"),
     ],
 )
@@ -427,7 +432,7 @@ def test_a_model_that_predicts_no_densities_is_not_saved(tmp_path, capsys):
     )
     words = ("method=of_quantiles", "dataset=diabetes", f"--plugin={path}", "--holdout", "0", "progress=false")
     assert door.command("fit", *words, "--output", str(tmp_path / "model")) == 2
-    assert "method=of_quantiles predicts quantiles; a model that is saved predicts densities" in capsys.readouterr().err
+    assert "method=of_quantiles predicts quantiles; a saved model must predict densities" in capsys.readouterr().err
     assert not (tmp_path / "model" / "model.json").exists()
 
 
