@@ -90,6 +90,7 @@ def test_progress_calls_the_objective_by_its_name(sghmc):
     assert "ELBO" not in sghmc[2]
 
 
+@pytest.mark.full
 def test_scores_are_printed_with_three_significant_digits(sghmc):
     record, out, _ = sghmc
     rmse = json.loads(record)["scores"]["rmse"]

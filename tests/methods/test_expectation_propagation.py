@@ -168,6 +168,7 @@ def test_aepmcms_energy_is_the_log_of_the_mean_of_its_paths_densities(aepmcm):
     assert abs(values.mean() - energy(layers, log_Z, 1.0)) < 4 * error
 
 
+@pytest.mark.full
 def test_aepmcm_predicts_paths_under_q_with_both_noises(aepmcm):
     fitted, _, _ = aepmcm
     X = np.random.default_rng(5).normal(size=(4, 2))

@@ -90,6 +90,7 @@ def test_a_fitted_posterior_has_the_blocks_of_its_structure(method, fitted):
     assert blocks[~exist].max(initial=0.0) == 0.0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", DEPTHS)
 def test_each_component_of_a_prediction_is_a_path_of_theorem_one_with_the_noise(method, fitted):
     layers, s2, m, C, widths = model_of(fitted(method))

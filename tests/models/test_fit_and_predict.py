@@ -273,6 +273,7 @@ def test_a_category_is_the_same_whatever_other_rows_its_file_holds(mixed, capsys
     assert "categories" not in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_a_category_is_the_same_in_every_part_of_a_file(mixed, monkeypatch):
     folder, known = mixed
     monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 2)

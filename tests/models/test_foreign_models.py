@@ -37,6 +37,7 @@ def test_any_change_of_a_saved_model_is_noticed(ended):
     assert Counter(each["outcome"] for each in ended["ended"] if each["vouched"])["refused"] > 0.9 * NUMBER / 2
 
 
+@pytest.mark.full
 def test_a_strangers_model_is_refused_in_one_sentence_or_predicts(ended):
     met = Counter(each["outcome"] for each in ended["ended"])
     assert set(met) <= {"refused", "same", "other"}, [each for each in ended["ended"] if each["outcome"] not in met]
