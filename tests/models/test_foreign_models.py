@@ -177,7 +177,7 @@ def test_a_model_names_no_other_files(name, gpr, tmp_path):
     ],
 )
 def test_a_model_reads_no_path(change, gpr, tmp_path):
-    with pytest.raises(ValueError, match="a file, (but|and) a model"):
+    with pytest.raises(ValueError, match=r"a file, (but|and) a model"):
         load(another(gpr, tmp_path, change))
 
 
