@@ -46,7 +46,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
     :param method: ``star``, ``mf``, ``sghmc``, ``gpr``, ...: ``dgpbench list methods``
     :param num_layers: L; None uses the protocol's, 3 for the deep methods unless ``protocol`` is changed
     :param budget: ``paper``, ``laptop`` (a tenth of the iterations: minutes) or ``smoke`` (seconds, for a first test)
-    :param protocol: the paper whose settings are used: ``dgpbench list protocols``
+    :param protocol: the paper that the settings come from: ``dgpbench list protocols``
     :param settings: other settings by key, such as ``{"training.learning_rate": 0.01}``: ``dgpbench run --help``;
         ``dataset.missing``, ``dataset.categorical``, ``dataset.dates`` and ``dataset.date_format`` determine how gaps,
         texts and dates of a frame are encoded, which are refused otherwise; ``dataset.target_transform`` (``log``,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dgpbench.experiments.items import Item
 
 # Of 119 cells of results/records, 110 took between so many times what their products take on one machine, and so much
-# longer to start; docs/cost.md has a sample. Those whose training ended early took less.
+# longer to start; docs/cost.md has a sample. Those that stopped early took less.
 TIMES_THE_PRODUCTS = (0.5, 6.0)
 START_SECONDS = 20.0
 # Of 598 cells of results/records, 96 % lie within this factor of the range of rates of the other data sets' runs.

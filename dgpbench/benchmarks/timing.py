@@ -76,7 +76,7 @@ class Plan:
     """The cells of one call, and how they are timed.
 
     :param repeats: timed blocks of steps of each cell
-    :param together: cells whose repeats are interleaved; each holds a process of some 0.7 GB
+    :param together: number of cells with interleaved repeats; each holds a process of some 0.7 GB
     """
 
     cells: list[Cell]

@@ -29,7 +29,7 @@ def figure(options: Namespace) -> int:
 
 
 def _all(options: Namespace) -> int:
-    """A refusal here is no failure: an item without records waits for them, and the others are drawn."""
+    """An item without records is skipped, and the others are drawn."""
     from dgpbench.report.figures.sources import NoRuns
 
     kind = options.format or "png"
@@ -61,9 +61,9 @@ def draw(item: items.Item, frame: "pd.DataFrame", first: Path, advice: str = ANO
 
 
 def format_of(given: str | None, output: str | None) -> str:
-    """The format that was asked for, or that the file's name says.
+    """Return the requested format, or that of the file's ending.
 
-    :raises UserError: where the two disagree, or the name says none
+    :raises UserError: if the two disagree, or there is neither
     """
     suffix = Path(output).suffix.lstrip(".").lower() if output else ""
     if output and suffix not in FORMATS:

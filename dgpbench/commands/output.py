@@ -9,7 +9,7 @@ from dgpbench.system.files import ANOTHER_OUTPUT, replacing
 
 
 def write_output(text: str, output: str | None) -> None:
-    """Print a text, or write it to a file, whose folder is made where it is missing.
+    """Print a text, or write it to a file; create its folder.
 
     :raises UserError: where the file cannot be written
     """
@@ -23,9 +23,9 @@ def write_output(text: str, output: str | None) -> None:
 
 
 def form_of(given: str | None, output: str | None) -> str:
-    """The format of a text that was asked for, or that the file's name says; Markdown where neither does.
+    """Return the requested format, else that of the file's ending, else Markdown.
 
-    :raises UserError: where the two disagree, or the name says one that is not written
+    :raises UserError: if the two disagree, or the ending is not a format
     """
     suffix = Path(output).suffix.lstrip(".").lower() if output else ""
     if given is None and suffix not in (*FORMATS, "txt", ""):

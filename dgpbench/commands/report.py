@@ -7,7 +7,7 @@ from dgpbench.commands.arguments import add_results_dir
 
 
 def report(options: Namespace) -> int:
-    """Write the report and say where it is."""
+    """Write the report and print its path."""
     from dgpbench.report.html import write_report
     from dgpbench.system.provenance import cores
 

@@ -131,5 +131,5 @@ def _render(item: Item, options: Namespace) -> None:
     if item.figure:
         try:
             draw(item, frame, Path(default_path(item, "png")))
-        except UserError as refusal:  # an item whose runs all failed has no picture; the runs' exit code stands
+        except UserError as refusal:  # an item without a finished run has no picture; the runs' exit code stands
             say(f"dgpbench: {refusal}")

@@ -1,4 +1,4 @@
-"""``dgpbench show RUN``: what one record, or one model, says, and the picture of a run."""
+"""``dgpbench show RUN``: print a record or a model, and draw the picture of a run."""
 
 import json
 from argparse import ArgumentParser, Namespace
@@ -17,7 +17,7 @@ def show(options: Namespace) -> int:
     if options.output and not options.plot:
         raise UserError(f"--output {options.output} is where --plot writes the picture; give both, or neither")
     if options.plot:
-        format_of(None, options.output)  # refuses a name whose ending is no picture's
+        format_of(None, options.output)  # refuses an ending that is not a picture's
     if (Path(options.run) / saved_model.MODEL).is_file():
         return _show_model(Path(options.run), options)
     line = compact_record(options.run)
@@ -67,8 +67,8 @@ def _show_compact(line: StoredRecord, options: Namespace) -> int:
         print("\n".join(_settings(line.record)))
     if options.plot:
         raise UserError(
-            f"{line.source} is a compact record: a picture needs the run's own files, below results/runs where it was "
-            "carried out"
+            f"{line.source} is a compact record: a picture needs the run's own files, below results/runs where it "
+            "was executed"
         )
     return 0
 
@@ -76,7 +76,7 @@ def _show_compact(line: StoredRecord, options: Namespace) -> int:
 def run_directory(given: str) -> Path:
     """The run directory that a path names: itself, its record, or the only run below it.
 
-    :raises UserError: where there is no run, or there are several
+    :raises UserError: if no run, or several runs, match
     """
     path = Path(given)
     path = path.parent if path.name == store.RECORD else path

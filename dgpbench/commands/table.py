@@ -1,4 +1,4 @@
-"""``dgpbench table``: a published table from the records that there are."""
+"""``dgpbench table``: rebuild a published table from the available records."""
 
 import sys
 from argparse import ArgumentParser, Namespace

@@ -1,6 +1,6 @@
 """Obtain a valid copy of a data set's file: from the cache, the mirror directory, or the network.
 
-The content of a file decides whether it is valid. A copy that cannot be read, or whose content has another digest, is
+The content of a file decides whether it is valid. A copy that cannot be read, or has another digest, is
 removed from the cache, and the next one is tried.
 """
 

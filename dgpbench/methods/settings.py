@@ -164,7 +164,7 @@ class ExactSettings(GPSettings):
 
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
         del training, num_samples
-        return {"the matrix k(X, X), whose size is that of the training rows": 3 * sizes.itemsize * sizes.num_rows**2}
+        return {"the matrix k(X, X) of the training rows": 3 * sizes.itemsize * sizes.num_rows**2}
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class PowerEPSettings(MeanMapSettings):
         words=("match_moments", "sample"),
     )
     output_noise: float = setting("s2_l, noise that hidden layers add, at the start", above=0)
-    # Sites only narrow the prior, whose standard deviation is 1.
+    # Sites only narrow the prior, which has standard deviation 1.
     hidden_scale: float = setting("standard deviation of v in hidden layers at the start", above=0, below=1)
     output_scale: float = setting("standard deviation of v in the output layer at the start", above=0, below=1)
     hidden_mean_spread: float = setting("hidden means start at normal draws of this standard deviation", low=0)

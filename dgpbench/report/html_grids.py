@@ -129,7 +129,7 @@ def comparison_grid(made: Comparison) -> Grid:
     columns = ("data set", "method", "metric", "ours", "published", "difference", "in s.e.", "verdict")
     notes = [*(f"{share.text}." for share in made.shares()), published.spread_sentence(made.item.name)]
     if missing := len(made.cells) - len(begun):
-        notes.append(f"{missing:,} published numbers, of which we have no run yet, are not listed.")
+        notes.append(f"{missing:,} published numbers without a run are not listed.")
     return Grid("Ours and published", columns, tuple(rows), tuple(notes))
 
 
@@ -284,7 +284,7 @@ def dataset_grids(frame: pd.DataFrame) -> list[Grid]:
         columns = ("data set", "method", "L", "changed", "done", *scored, "training s")
         units = "; ".join(f"{name}: {tables.unit_of(name)}" for name in scored)
         note = (
-            "Mean (standard error) over the splits that were begun; a paper may ask for more of them. Splits 10 and up "
+            "Mean (standard error) over the splits that were begun; a paper may have more of them. Splits 10 and up "
             f"of protocol lindinger2020 are in no mean, since settings were chosen on them. {units}."
         )
         caption = f"{task}, protocol {protocol}, budget {budget}"

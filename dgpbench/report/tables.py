@@ -1,7 +1,7 @@
 """A published table from records: data sets by methods, the longer list as rows, mean (standard error) over splits.
 
 A cell with missing splits shows their number, as in 7/10, and is neither highlighted nor ranked. The notes under the
-table say what the numbers are, which rule highlights them and what is missing.
+table state what the numbers are, which rule highlights them and what is missing.
 """
 
 from collections.abc import Callable

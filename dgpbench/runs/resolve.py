@@ -32,7 +32,7 @@ TRANSFORM = "target_transform"  # changes no table either, but the training targ
 TEST_FILE = "dataset.test_path"
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 HYDRAS = (*FOLDERS, "hydra.output_subdir", "hydra.verbose", "hydra/launcher")
-FEW = 100  # combinations of a sweep, all of which are checked
+FEW = 100  # up to so many combinations of a sweep are all checked
 _ABSENT = object()
 
 

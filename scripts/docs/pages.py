@@ -114,7 +114,7 @@ def filled(text: str, page: str, parts: Mapping[str, Callable[[], str]]) -> str:
     """Return the page with every generated part replaced.
 
     :param parts: what makes each part, by name; a page need not have all of them
-    :raises UserError: for broken markers, or a part that there is not
+    :raises UserError: for broken markers, or an unknown part
     """
     for name in names_in(text, page):
         if name not in parts:

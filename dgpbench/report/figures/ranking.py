@@ -22,7 +22,7 @@ def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, tuple[str, Panel]]:
         try:
             found = statistics.compared(item, done, metric)
         except UserError:
-            continue  # the report says what is missing; a table's scores are drawn anyway
+            continue  # the report names what is missing; a table's scores are drawn anyway
         num_sets, num_methods = found.across.shape
         if num_sets >= 2 and num_methods >= 3:
             frame, size = rank_frame(statistics.friedman(found.across)), (7.0, 1.8 + 0.17 * num_methods)
