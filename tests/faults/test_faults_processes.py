@@ -48,7 +48,7 @@ def test_a_signal_to_a_pool_of_two_leaves_no_process_and_both_checkpoints(name, 
         pool.send_signal(signal.SIGTERM)
     _, text = pool.communicate(timeout=60)
     assert pool.returncode == code, text
-    assert "the same command goes on" in text
+    assert "run the same command again to resume" in text
     assert "Traceback" not in text
     assert psutil.wait_procs(children, timeout=5)[1] == []
     statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
@@ -184,7 +184,7 @@ def test_a_signal_to_one_run_leaves_a_checkpoint_and_a_sentence_that_says_how_to
     until(lambda: checkpointed(tmp_path))
     os.kill(job.pid, getattr(signal, name))
     assert job.wait() == code
-    assert "the same command goes on" in job.text
+    assert "run the same command again to resume" in job.text
     assert "Traceback" not in job.text
     assert the_record(tmp_path)["status"] == "interrupted"
     assert checkpointed(tmp_path)
