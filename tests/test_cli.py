@@ -339,6 +339,13 @@ def test_every_method_and_data_set_is_cited_with_bibtex(name, capsys):
     assert "confirmable" not in said
 
 
+def test_an_ampersand_is_escaped_in_bibtex_alone(capsys):
+    assert main(["cite", "kin8nm"]) == 0
+    text, _, entries = capsys.readouterr().out.partition("\n@")
+    assert "IEEE Robotics & Automation Magazine" in text
+    assert r"IEEE Robotics \& Automation Magazine" in entries
+
+
 def test_a_plug_in_with_a_citation_of_its_own_has_bibtex_too(tmp_path, capsys):
     code = (
         "from dgpbench.plugins import Method\nM = Method('cited', print, title='Ours', citation='Doe (2024), Ours')\n"
