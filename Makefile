@@ -32,7 +32,7 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt constraints-3.13.txt | $(
 run: $(VENV)/.installed ## train STAR on boston in minutes; ARGS='dataset=... method=... split=1' changes the run
 	$(BIN)/dgpbench run method=star dataset=boston budget=laptop training.max_iterations=400 $(ARGS)
 
-test: $(VENV)/.installed-dev ## run the quick tests: some five minutes on two cores
+test: $(VENV)/.installed-dev ## run the quick tests: some six minutes on two cores
 	$(BIN)/python -m pytest -m "not full and not faults" -n 2 --dist loadfile $(ARGS)
 
 test-full: $(VENV)/.installed-dev ## run every test but the fault table: some half an hour
