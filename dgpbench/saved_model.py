@@ -3,7 +3,7 @@
 It is a directory of plain arrays and JSON, or the directory of a finished run:
 
     MODEL/
-        model.json        kind, model (runs.description), about (choices, data, versions, scores), files, digest
+        model.json        kind, model (runs.problem.Description), about (choices, data, versions, scores), files, digest
         parameters.npz    the arrays by path; nothing is pickled
 
 ``model.json`` is written last. It contains size and sha256 of the other file and the digest of its own content: if it
@@ -38,13 +38,12 @@ from dgpbench.methods.plugins import is_of_this_code, packages_of
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs import record as records
 from dgpbench.runs import store
-from dgpbench.runs.description import FORMAT, Description, described_data
 from dgpbench.runs.fit import fit, monitoring, seeds_of, with_fewer_inducing_points
-from dgpbench.runs.problem import prepare
+from dgpbench.runs.problem import FORMAT, Description, prepare
 from dgpbench.runs.resolve import Run
 from dgpbench.system import provenance, tf_session
 from dgpbench.system.files import check_folder, replacing, write_whole
-from dgpbench.system.memory import available
+from dgpbench.system.provenance import available
 from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.settings import OwnSettings
 
@@ -232,7 +231,7 @@ def fit_model(
     axes = asdict(run.identity)
     about = {
         "choices": {key: axes[key] for key in CHOICES},
-        "data": described_data(table, problem.encoder, problem.scaler),
+        "data": problem.described_data(),
         "config": run.config,
         "config_hash": run.config_hash,
         "scores": {},

@@ -28,10 +28,7 @@ KERNEL_MATRIX = 5  # times M^3: a Cholesky factor, its inverse and, backward, tw
 
 
 def flops(cell: Cell, run: Run) -> float:
-    """Return the unavoidable flops of one step of a method; NaN for a family that is not counted.
-
-    :param run: the cell's settings
-    """
+    """Return the unavoidable flops of one step of a method; NaN for a family that is not counted."""
     count = FAMILIES.get(run.card.family)
     return float("nan") if count is None else float(count(cell, run.method))
 

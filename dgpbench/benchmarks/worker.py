@@ -17,7 +17,7 @@ from dgpbench.benchmarks.timing import Cell, resolve
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.runs.resolve import Run
-from dgpbench.training.monitor import Monitor, Predict
+from dgpbench.training.monitor import Monitor
 
 WARM_UP = 2  # blocks that are not timed: memory pools grow in them, and SGHMC traces a second graph
 
@@ -76,14 +76,7 @@ class TurnsLog(Monitor):
 
     turn: Callable[[int, float], None] = field(default=lambda iteration, excluded: None)
 
-    def record(
-        self,
-        iteration: int,
-        elbo: float,
-        validation_tll: float | None,
-        max_iterations: int,
-        predict: Predict | None = None,
-    ) -> None:
+    def record(self, iteration: int, *row: object) -> None:
         """End a block of steps."""
         self.turn(iteration, self.tracing_seconds)
 

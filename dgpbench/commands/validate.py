@@ -103,13 +103,12 @@ def _preview(run: Run, table: "Table | None") -> list[str]:
 
 def _sizes(run: Run, table: "Table") -> Sizes:
     """Return the sizes of a table's split, prepared as for the run."""
-    from dgpbench.runs.outcomes import described_problem
     from dgpbench.runs.problem import prepare
 
     problem = prepare(run, table)
     features = problem.train.X.shape[1]
     words = f"{table.name}: {table.num_rows:,} rows, {counted(features, 'feature')}, target {table.target_name}"
-    columns = summary.column_lines(described_problem(problem))
+    columns = summary.column_lines(problem.described_split())
     return Sizes(len(problem.train.X), len(problem.test.X), features, words, columns)
 
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dgpbench.data.cell_messages import cut
 from dgpbench.data.cells import SEPARATORS, TableSettings
 from dgpbench.errors import UserError
-from dgpbench.system.memory import available
+from dgpbench.system.provenance import available
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -41,15 +41,11 @@ LARGEST_WHOLE = 2**63 - 1
 
 @dataclass(frozen=True)
 class Field:
-    """A condition on a value.
+    """A condition on a value."""
 
-    :param words: complete the message "its NAME is VALUE, not ..."
-    :param parts: fields of the value, if it is a mapping with fields of its own
-    """
-
-    words: str
+    words: str  # complete the message "its NAME is VALUE, not ..."
     holds: Callable[[Any], bool]
-    parts: Mapping[str, "Field"] | None = None
+    parts: Mapping[str, "Field"] | None = None  # fields of the value, if it is a mapping with fields of its own
     required: bool = True
 
     @property
@@ -83,21 +79,12 @@ def _is_count(value: Any) -> bool:
     return _is_whole(value) and value >= 0
 
 
-def _is_name(value: Any) -> bool:
-    """Check the name of a method, data set, ...: it becomes a component of a path."""
-    return type(value) is str and value not in ("", ".", "..") and "/" not in value and value.isprintable()
-
-
 def _is_sha256(value: Any) -> bool:
     return type(value) is str and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def _has_numbers(value: Any) -> bool:
     return type(value) is dict and all(map(_is_number, value.values()))
-
-
-def _is_stored_file(value: Any) -> bool:
-    return type(value) is dict and _is_count(value.get("bytes")) and _is_sha256(value.get("sha256"))
 
 
 def _files(words: str, names: tuple[str, ...], holds: Callable[[Any], bool]) -> Field:
@@ -117,7 +104,10 @@ def _mapping(parts: Mapping[str, Field]) -> Field:
 
 
 TEXT = Field("a text", _is_text)
-NAME = Field("a name without a slash", _is_name)
+NAME = Field(  # of a method, data set, ...: it becomes a component of a path
+    "a name without a slash",
+    lambda value: _is_text(value) and value not in ("", ".", "..") and "/" not in value and value.isprintable(),
+)
 MAPPING = Field("a mapping", _is_mapping)
 NUMBER = Field("a finite number", _is_number)
 POSITIVE = Field("a number above 0", lambda value: _is_number(value) and value > 0)
@@ -171,7 +161,11 @@ RUN = {
 RAW = {  # record.json
     **RUN,
     **SHARED,
-    "files": _files(f"sizes and sha256 of {', '.join(FILES)}", FILES, _is_stored_file),
+    "files": _files(
+        f"sizes and sha256 of {', '.join(FILES)}",
+        FILES,
+        lambda value: type(value) is dict and _is_count(value.get("bytes")) and _is_sha256(value.get("sha256")),
+    ),
     "traceback": TEXT.or_null,
     "model": MAPPING.or_null.optional,  # ``Description.to_json``; missing if the run failed, and in earlier records
 }
@@ -203,14 +197,6 @@ SHARES = ("coverage_50", "coverage_80", "coverage_90", "coverage_95", "calibrati
 # Checks ---------------------------------------------------------------------------------------------------------------
 
 
-def problem_of(values: Mapping[str, Any], form: Mapping[str, Field]) -> str | None:
-    """Return what is wrong with a record, raw or compact, or with another line; None if nothing is.
-
-    :param form: RAW, LINE, SHARED_LINE or PAIR
-    """
-    return _problem_of_fields(values, form) or (_problem_of_scores(values) if "scores" in form else None)
-
-
 def _problem_of_fields(values: Mapping[str, Any], form: Mapping[str, Field], where: str = "") -> str | None:
     for name, field in form.items():
         if name not in values:
@@ -226,8 +212,15 @@ def _problem_of_fields(values: Mapping[str, Any], form: Mapping[str, Field], whe
     return None
 
 
-def _problem_of_scores(record: Mapping[str, Any]) -> str | None:
-    """Check scores against each other. Quantiles have no density, so neither tll nor nlpp; other methods have both."""
+def problem_of(record: Mapping[str, Any], form: Mapping[str, Field]) -> str | None:
+    """Return what is wrong with a record, raw or compact, or with another line; None if nothing is.
+
+    Quantiles have no density, so neither tll nor nlpp; other methods have both.
+
+    :param form: RAW, LINE, SHARED_LINE or PAIR
+    """
+    if (problem := _problem_of_fields(record, form)) is not None or "scores" not in form:
+        return problem
     scores = record["scores"]
     if record["status"] == "done" and not scores:
         return "it is done and has no scores"

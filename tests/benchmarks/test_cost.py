@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from dgpbench.benchmarks.cost import cost
 from dgpbench.experiments import items
+from scripts.docs.core_hours import cost
 
 
 def test_an_item_at_the_measured_sizes_costs_runs_times_iterations_times_a_step():

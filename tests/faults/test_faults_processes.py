@@ -280,9 +280,9 @@ def test_the_last_resort_leaves_the_record_that_the_run_has_written_after_all(tm
 
     directory, started = directory_of(tmp_path), "2026-01-01T00:00:01+00:00"
     store.write_run(directory, record_of(status="failed", reason="an earlier attempt"))
-    limits._write(directory, record_of(status="timeout", reason="this one", started=started))
+    limits.write_if_newer(directory, record_of(status="timeout", reason="this one", started=started))
     assert store.read_record(directory)["reason"] == "this one"
-    limits._write(directory, record_of(status="timeout", reason="this one again", started=started))
+    limits.write_if_newer(directory, record_of(status="timeout", reason="this one again", started=started))
     assert store.read_record(directory)["reason"] == "this one"
 
 
