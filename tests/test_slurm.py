@@ -94,16 +94,16 @@ def test_runs_that_a_queued_job_has_are_known(tmp_path, monkeypatch):
     lines = ['{"job": "7_0", "directory": "a"}', '{"job": "7_1", "directory": "b"}']
     (tmp_path / "submitted.jsonl").write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(shutil, "which", lambda name: name)
-    monkeypatch.setattr(slurm, "_alive", lambda: {"7_1"})
+    monkeypatch.setattr(slurm, "waiting_or_running", lambda: {"7_1"})
     assert slurm.in_queue(tmp_path) == {"b": "7_1"}
 
 
 def test_a_line_that_was_cut_short_is_passed_over_and_spoils_no_other(tmp_path, monkeypatch):
     run = resolve_overrides(["method=gpr", f"results_dir={tmp_path}"])
     (tmp_path / "submitted.jsonl").write_text('{"job": "7_0", "directory": "a"}\n[]\n{"job": "7_1", "direc')
-    slurm._note(tmp_path, "8_0", [run])
+    slurm.note(tmp_path, "8_0", [run])
     monkeypatch.setattr(shutil, "which", lambda name: name)
-    monkeypatch.setattr(slurm, "_alive", lambda: {"7_0", "7_1", "8_0"})
+    monkeypatch.setattr(slurm, "waiting_or_running", lambda: {"7_0", "7_1", "8_0"})
     assert slurm.in_queue(tmp_path) == {"a": "7_0", str(run.directory): "8_0"}
 
 

@@ -11,18 +11,12 @@ from dgpbench.data.encoding import ColumnEncoder, UserColumns
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file that a table was read from.
+    """One file that a table was read from."""
 
-    :param origin: URL or package of the file, or the name of a user's file
-    :param path: location of the file
-    :param sha256: of the file at that location
-    :param pinned_sha256: the one published for this origin, if any; another hash is recorded, not refused
-    """
-
-    origin: str
+    origin: str  # URL or package of the file, or the name of a user's file
     path: str
-    sha256: str
-    pinned_sha256: str | None = None
+    sha256: str  # of the file at that path
+    pinned_sha256: str | None = None  # the one published for this origin, if any; another is recorded, not refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +65,7 @@ class Table:
     @cached_property
     def order(self) -> np.ndarray:
         """[N] row numbers that sort the rows of [X | y] ascending, column 0 most significant."""
-        return sorted_order(self._xy)
+        return np.lexsort(self._xy.T[::-1])  # which takes its most significant key last
 
     @cached_property
     def digest_xy(self) -> str:
@@ -100,11 +94,6 @@ class Table:
 def canonical(A: np.ndarray) -> np.ndarray:
     """Return A as contiguous little-endian float64; adding zero turns -0.0 into 0.0, which compare equal."""
     return np.ascontiguousarray(np.asarray(A, dtype="<f8") + 0.0)
-
-
-def sorted_order(A: np.ndarray) -> np.ndarray:
-    """Return [N] row numbers that sort the rows of A ascending; lexsort takes its most significant key last."""
-    return np.lexsort(A.T[::-1])
 
 
 def digest_ordered(A: np.ndarray) -> str:

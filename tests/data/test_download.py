@@ -164,7 +164,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
         yield b"a,b"
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(download, "_body", fill)
+    monkeypatch.setattr(download, "body", fill)
     with pytest.raises(UserError, match=r"No space left on device.*make room, or set DGPBENCH_CACHE"):
         load(small_spec(httpserver.url_for("/t.csv")))
     assert not places(cache)
