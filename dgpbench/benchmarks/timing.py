@@ -30,17 +30,13 @@ OURS = "dgpbench"
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the table: what is timed.
+    """One row of the table: what is timed."""
 
-    :param code: ``dgpbench``, or a peer
-    :param M: inducing points; L: layers; tau: GPs in a hidden layer; B: rows; R: paths of a row
-    """
-
-    code: str
+    code: str  # ``dgpbench``, or a peer
     method: str
     dataset: str
     protocol: str
-    M: int
+    M: int  # inducing points; L: layers; tau: GPs in a hidden layer; B: rows; R: paths of a row
     L: int
     tau: int
     B: int
@@ -79,15 +75,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of one call, and how they are timed.
-
-    :param repeats: timed blocks of steps of each cell
-    :param together: number of cells with interleaved repeats; each holds a process of some 0.7 GB
-    """
+    """The cells of one call, and how they are timed."""
 
     cells: list[Cell]
-    repeats: int
-    together: int
+    repeats: int  # timed blocks of steps of each cell
+    together: int  # number of cells with interleaved repeats; each holds a process of some 0.7 GB
 
     def interleaved(self) -> Iterator[list[Cell]]:
         """Yield the cells that are timed in turn with one another."""

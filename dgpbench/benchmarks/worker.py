@@ -29,12 +29,9 @@ class Finished(Exception):
 class Turns:
     """Line protocol with the timing process: one line in, one timed block of steps, one line of JSON out.
 
-    A training loop calls it after every block of steps, and waits there for its next turn.
-
-    :param orders: where ``go`` is read from; its end, or any other line, ends the loop
-    :param answers: where a line of JSON is written for each block
-    :param rate: measures the GFLOP/s of a product, before each timed block
-    :param facts: the first answer, at the end of the warm-up
+    A training loop calls it after every block of steps, and waits there for its next turn: ``go`` among the orders.
+    Their end, or any other line, ends the loop. The first answer is the facts, at the end of the warm-up. ``rate``
+    measures the GFLOP/s of a product before each timed block.
     """
 
     def __init__(self, orders: TextIO, answers: TextIO, rate: Callable[[], float], facts: dict[str, Any]):

@@ -21,27 +21,18 @@ class SourceFile:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Inputs and target of one data set, rows in the order of the file.
+    """Inputs and target of one data set, rows in the order of the file."""
 
-    :param name: identity of the table in results
-    :param X: [N, D] float64, original units
-    :param y: [N] float64, original units
-    :param verified: "digest", "member sha256", "unverified", "synthetic" or "own"
-    :param raw: typed columns that have to be encoded; X is then NaN throughout, unless they are numbers without gaps
-    :param num_left_out: rows of the file left out because of a missing value
-    :param fixed_train_rows: number of training rows, the first, of a table with its own test rows
-    """
-
-    name: str
-    X: np.ndarray
-    y: np.ndarray
+    name: str  # the table's identity in results
+    X: np.ndarray  # [N, D] float64, original units
+    y: np.ndarray  # [N] float64, original units
     feature_names: tuple[str, ...]
     target_name: str
     sources: tuple[SourceFile, ...] = ()
-    verified: str = "unverified"
-    raw: UserColumns | None = None
-    num_left_out: int = 0
-    fixed_train_rows: int | None = None
+    verified: str = "unverified"  # "digest", "member sha256", "unverified", "synthetic" or "own"
+    raw: UserColumns | None = None  # to be encoded; X is then NaN throughout, unless all are numbers without gaps
+    num_left_out: int = 0  # rows of the file left out because of a missing value
+    fixed_train_rows: int | None = None  # number of training rows, the first, of a table with its own test rows
 
     def __post_init__(self) -> None:
         for name in ("X", "y"):

@@ -46,17 +46,12 @@ class SinhArcsinh:
     """z = sinh(delta arcsinh((y - xi) / eta) - epsilon), which removes skewness and heavy or light tails.
 
     Reference: Jones & Pewsey 2009; warped GPs: Snelson et al. 2004, Rios & Tobar 2019.
-
-    :param location: xi, units of y
-    :param width: eta, positive, units of y
-    :param skewness: epsilon
-    :param tails: delta, positive; below 1 the tails of y are heavier than a Gaussian's
     """
 
-    location: float
-    width: float
-    skewness: float
-    tails: float
+    location: float  # xi, units of y
+    width: float  # eta, positive, units of y
+    skewness: float  # epsilon
+    tails: float  # delta, positive; below 1 the tails of y are heavier than a Gaussian's
 
     @classmethod
     def fit(cls, y: np.ndarray) -> Self:

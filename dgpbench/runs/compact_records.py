@@ -230,8 +230,19 @@ def decode(path: Path) -> Lines:
     orphans: dict[str, int] = {}  # number of runs by the damaged shared line that they name
     undigested = 0
     for source, text, line in _objects(path, problems):
-        kind = line.get("kind")
-        problem = _problem_of_form(line) or _change(text, line)
+        kind, version, problem = line.get("kind"), line.get("format", FORMAT), None
+        form = _FORMS.get(kind) if isinstance(kind, str) else None
+        if form is None:
+            problem = "is not a compact record"
+        elif type(version) is not int:
+            problem = f"is not a compact record: its format is {shortened(version)}, not a whole number"
+        elif version != FORMAT:
+            which = "a later" if version > FORMAT else "an earlier"
+            problem = f"has format {version}, of {which} dgpbench; this one reads {FORMAT}"
+        elif (wrong := records.problem_of(line, form)) is not None:
+            problem = f"is not a compact record: {wrong}"
+        else:
+            problem = _change(text, line)
         undigested += problem is None and kind != "shared" and "digest" not in line
         line = _without(line, ("kind", "digest"))
         if kind == "shared":  # a damaged one too, so that its runs are reported together
@@ -276,19 +287,6 @@ def _objects(path: Path, problems: list[str]) -> Iterator[tuple[str, str, dict[s
 
 
 _FORMS = {"run": records.LINE, "pair": records.PAIR, "shared": records.SHARED_LINE}
-
-
-def _problem_of_form(line: Mapping[str, Any]) -> str | None:
-    kind, version = line.get("kind"), line.get("format", FORMAT)
-    if not isinstance(kind, str) or kind not in _FORMS:
-        return "is not a compact record"
-    if type(version) is not int:
-        return f"is not a compact record: its format is {shortened(version)}, not a whole number"
-    if version != FORMAT:
-        which = "a later" if version > FORMAT else "an earlier"
-        return f"has format {version}, of {which} dgpbench; this one reads {FORMAT}"
-    problem = records.problem_of(line, _FORMS[kind])
-    return problem and f"is not a compact record: {problem}"
 
 
 def _change(text: str, line: Mapping[str, Any]) -> str | None:

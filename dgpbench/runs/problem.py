@@ -38,20 +38,14 @@ FORMAT = 1  # of the plain data; this version may not understand a later one
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A fitted method without its arrays, as typed values and as plain data in a record or a saved model.
-
-    :param settings: settings of the fit, every size a number
-    :param num_threads: of predictions; changing it changes the last bits of the results
-    :param seed: of predictions
-    :param reading: how files of new rows are read: like that of the training rows
-    """
+    """A fitted method without its arrays, as typed values and as plain data in a record or a saved model."""
 
     family: str
-    settings: FitSettings
-    num_threads: int
-    seed: int
+    settings: FitSettings  # settings of the fit, every size a number
+    num_threads: int  # of predictions; changing it changes the last bits of the results
+    seed: int  # of predictions
     target: str
-    reading: TableSettings
+    reading: TableSettings  # how files of new rows are read: like that of the training rows
     encoder: ColumnEncoder
     scaler: Standardiser
 

@@ -150,14 +150,10 @@ def commit_of(record: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Rescored:
-    """Result of recomputing the scores of a finished run.
+    """Result of recomputing the scores of a finished run."""
 
-    :param problems: a sentence for each score that its points do not give, or why nothing could be recomputed
-    :param unchecked: scores that its points do not allow, or that are not metrics here
-    """
-
-    problems: tuple[str, ...] = ()
-    unchecked: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # a sentence for each score that its points do not give, or why there is none
+    unchecked: tuple[str, ...] = ()  # scores that its points do not allow, or that are not metrics here
     is_readable: bool = True
 
 

@@ -59,14 +59,11 @@ class Forecast:
     """A ``report`` that estimates the rest of the training time once, from the first iterations.
 
     The first block is not counted, since memory pools grow in it; nor are tracing and scores.
-
-    :param at_most: whether training may end before its last iteration
-    :param max_seconds: of training, after which it ends
     """
 
     say: Callable[[str], None]
-    at_most: bool = False
-    max_seconds: float | None = None
+    at_most: bool = False  # whether training may end before its last iteration
+    max_seconds: float | None = None  # of training, after which it ends
     since: tuple[int, float] | None = None  # the first block's last iteration, and its seconds
     said: bool = False
 
