@@ -16,6 +16,7 @@ from dgpbench.data.cells import TableSettings
 from dgpbench.data.download import Copy, Damaged, RequiredFile, Source
 from dgpbench.data.table import Table
 from dgpbench.errors import UserError
+from dgpbench.system.files import replacing
 
 # A file that neither its name nor its hash identifies is read on trial, up to this size.
 TRIAL_BYTES = 64_000_000
@@ -211,7 +212,7 @@ def import_path(path: str | Path) -> list[Row]:
                     continue
                 target = download.cache_directory() / source.place
                 if file.resolve() != target.resolve():
-                    with download.writing(target) as partial:
+                    with replacing(target, download.ANOTHER_CACHE) as partial:
                         shutil.copyfile(file, partial)
                 found = [Row(name, "imported", f"{file} as {target}")]
                 break

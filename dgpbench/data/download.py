@@ -11,7 +11,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -179,14 +179,6 @@ def mirror() -> Path | str | None:
     return Path(chosen).expanduser().absolute()
 
 
-def writing(target: Path) -> AbstractContextManager[Path]:
-    """Yield a path beside a file of the cache; its file replaces that one when the block succeeds.
-
-    :raises UserError: when the disk is full or the cache cannot be written
-    """
-    return replacing(target, ANOTHER_CACHE)
-
-
 def cached(sources: Sequence[Source]) -> Iterator[Copy]:
     """Yield the copies in the cache."""
     return _in_directory(cache_directory(), sources)
@@ -274,7 +266,7 @@ def download(url: str, target: Path) -> None:
     from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
     try:
-        with writing(target) as unfinished, unfinished.open("wb") as file:
+        with replacing(target, ANOTHER_CACHE) as unfinished, unfinished.open("wb") as file:
             for data in body(url, target.name):
                 file.write(data)
     except (Unreachable, UserError):

@@ -7,7 +7,7 @@ category of the training rows, all 0 for an unknown category.
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -256,10 +256,6 @@ class ColumnEncoder:
     def describe(self) -> list[dict[str, Any]]:
         """Describe the encoding of each column as plain data, for records and ``describe_columns``."""
         return [column.describe() for column in self.columns]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,7 +88,7 @@ def scorer_of_test_rows(run: Run, problem: Problem) -> Callable[[Predict], Score
         from dgpbench.predictive.scores import rmse, tll
 
         try:
-            mixture = problem.restore(predict(X, seed))
+            mixture = problem.scaler.restore(predict(X, seed))
         except Diverged:  # divergence while scoring does not stop training
             return Scored()
         assert isinstance(mixture, Densities)
@@ -141,7 +141,7 @@ def fit_and_score(run: Run, problem: Problem, monitor: Monitor) -> Result:
     fitted = fit(run, problem.train, seeds, monitor)
     predictor, test = fitted.predictor, as_precision(problem.test, run.precision)
     predictions = monitor.predicting(lambda: predictor.predict(test.X, seeds.prediction))
-    rows = per_row(problem.restore(predictions), problem.targets)
+    rows = per_row(problem.scaler.restore(predictions), problem.targets)
     posterior = predictor.posterior()
     if isinstance(predictions, GaussianMixture):
         X = as_precision(problem.train, run.precision).X

@@ -80,7 +80,7 @@ def partial_dependence(predictor: Predictor, problem: Problem, X: np.ndarray, se
             if len(values := np.unique(every)) > MOST_VALUES:
                 values = np.linspace(np.quantile(every, 0.05), np.quantile(every, 0.95), MOST_VALUES)
         inputs = np.concatenate([set_column(problem, rows, outputs, value, is_category) for value in values])
-        mixture = problem.restore(predictor.predict(inputs, seed))
+        mixture = problem.scaler.restore(predictor.predict(inputs, seed))
         assert isinstance(mixture, Densities)
         mean, variance = (m.reshape(len(values), len(rows)).mean(axis=1) for m in (mixture.mean, mixture.variance))
         effects[number] = np.column_stack([values, mean, np.sqrt(variance)])

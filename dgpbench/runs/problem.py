@@ -1,7 +1,7 @@
 """Data of one run, before any model, and the description of a model that is fitted to them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from dgpbench.data import target_transform
 from dgpbench.data.cells import TableSettings
 from dgpbench.data.encoding import ColumnEncoder
 from dgpbench.data.splits import Split, make_split, min_deviation
-from dgpbench.data.standardise import Found, Regression, Standardiser
+from dgpbench.data.standardise import Regression, Standardiser
 from dgpbench.data.table import Table
 from dgpbench.data.user_table import reading_of
 from dgpbench.errors import UserError
@@ -26,7 +26,6 @@ from dgpbench.methods.interface import (
     settings_class,
 )
 from dgpbench.methods.settings import ROWS, Sizes
-from dgpbench.predictive.scores import Predicted
 from dgpbench.runs.fit import prepare_libraries
 from dgpbench.runs.resolve import Limits, PredictionSettings, Run
 from dgpbench.system.provenance import available, processors
@@ -75,7 +74,7 @@ class Description:
             "seed": self.seed,
             "target": self.target,
             "reading": recorded(self.reading),
-            "columns": self.encoder.to_json(),
+            "columns": asdict(self.encoder),
             "scaler": self.scaler.to_json(),
         }
 
@@ -157,10 +156,6 @@ class Problem:
     def targets(self) -> np.ndarray:
         """y of the test rows in original units, [N*, 1]."""
         return self.table.y[self.split.test][:, None]
-
-    def restore(self, predictions: Found) -> Predicted:
-        """Return predictions in the original units of y."""
-        return self.scaler.restore(predictions)
 
     def describe(self, run: Run, settings: FitSettings, seeds: Seeds) -> Description:
         """Return everything, besides the parameters, that predictions of new rows need."""

@@ -59,12 +59,8 @@ class Field:
         return replace(self, required=False)
 
 
-def _is_text(value: Any) -> bool:
-    return type(value) is str
-
-
-def _is_mapping(value: Any) -> bool:
-    return type(value) is dict
+TEXT = Field("a text", lambda value: type(value) is str)
+MAPPING = Field("a mapping", lambda value: type(value) is dict)
 
 
 def _is_number(value: Any) -> bool:
@@ -80,16 +76,16 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_sha256(value: Any) -> bool:
-    return type(value) is str and re.fullmatch("[0-9a-f]{64}", value) is not None
+    return TEXT.holds(value) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def _has_numbers(value: Any) -> bool:
-    return type(value) is dict and all(map(_is_number, value.values()))
+    return MAPPING.holds(value) and all(map(_is_number, value.values()))
 
 
 def _files(words: str, names: tuple[str, ...], holds: Callable[[Any], bool]) -> Field:
     """Field of a mapping from some of these file names."""
-    return Field(words, lambda value: type(value) is dict and all(k in names and holds(v) for k, v in value.items()))
+    return Field(words, lambda value: MAPPING.holds(value) and all(k in names and holds(v) for k, v in value.items()))
 
 
 def _counts(length: int) -> Field:
@@ -100,15 +96,13 @@ def _counts(length: int) -> Field:
 
 
 def _mapping(parts: Mapping[str, Field]) -> Field:
-    return Field("a mapping", _is_mapping, parts)
+    return replace(MAPPING, parts=parts)
 
 
-TEXT = Field("a text", _is_text)
 NAME = Field(  # of a method, data set, ...: it becomes a component of a path
     "a name without a slash",
-    lambda value: _is_text(value) and value not in ("", ".", "..") and "/" not in value and value.isprintable(),
+    lambda value: TEXT.holds(value) and value not in ("", ".", "..") and "/" not in value and value.isprintable(),
 )
-MAPPING = Field("a mapping", _is_mapping)
 NUMBER = Field("a finite number", _is_number)
 POSITIVE = Field("a number above 0", lambda value: _is_number(value) and value > 0)
 WHOLE = Field("a whole number", _is_whole)
@@ -130,11 +124,11 @@ SHARED = {  # by many runs, so that a file of compact records has each combinati
     "host": _mapping({"cpu": TEXT.or_null.optional, "threads": COUNT.or_null.optional}),
     "versions": Field(
         "texts or null by name",
-        lambda value: type(value) is dict and all(each is None or _is_text(each) for each in value.values()),
+        lambda value: MAPPING.holds(value) and all(each is None or TEXT.holds(each) for each in value.values()),
     ),
     "git": Field(
         "a commit, and whether it is dirty",
-        lambda value: type(value) is dict and _is_text(value.get("commit")) and type(value.get("dirty")) is bool,
+        lambda value: MAPPING.holds(value) and TEXT.holds(value.get("commit")) and type(value.get("dirty")) is bool,
     ).or_null,
 }
 RUN = {
@@ -153,7 +147,7 @@ RUN = {
     "objective": TEXT.optional,  # the name of what trace.parquet has in column elbo; missing in records of schema 1
     "notes": Field(  # what the method reports about its fit
         "a list of mappings and texts",
-        lambda value: type(value) is list and all(_is_mapping(each) or _is_text(each) for each in value),
+        lambda value: type(value) is list and all(MAPPING.holds(each) or TEXT.holds(each) for each in value),
     ),
     "start": MAPPING.or_null.optional,  # with init_from: name of that run, and sha256 of its parameters
     "digest": TEXT.optional,  # ``digest_of`` the rest; missing in records of earlier versions
@@ -164,7 +158,7 @@ RAW = {  # record.json
     "files": _files(
         f"sizes and sha256 of {', '.join(FILES)}",
         FILES,
-        lambda value: type(value) is dict and _is_count(value.get("bytes")) and _is_sha256(value.get("sha256")),
+        lambda value: MAPPING.holds(value) and _is_count(value.get("bytes")) and _is_sha256(value.get("sha256")),
     ),
     "traceback": TEXT.or_null,
     "model": MAPPING.or_null.optional,  # ``Description.to_json``; missing if the run failed, and in earlier records
@@ -184,7 +178,7 @@ LINE = {  # a run in a file of compact records; ``compact_records`` explains the
 SHARED_LINE = {"id": TEXT, **SHARED}
 PAIR = {  # a direct comparison of two runs in a file of compact records
     **dict.fromkeys(("first", "second"), _mapping(IDENTITY)),
-    "hashes": Field("two texts", lambda value: type(value) is list and len(value) == 2 and all(map(_is_text, value))),
+    "hashes": Field("two texts", lambda value: type(value) is list and len(value) == 2 and all(map(TEXT.holds, value))),
     "rows": COUNT,
     "win_frequency": Field("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
     "tll_difference": NUMBER,

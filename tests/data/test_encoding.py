@@ -1,7 +1,7 @@
 """Raw columns as numbers: medians and categories of the training rows alone, worked out by hand."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -127,7 +127,7 @@ def test_imputing_is_ready_for_gaps_that_training_did_not_have(tmp_path: Path) -
 def test_an_encoder_comes_back_from_plain_data_with_the_same_bits(tmp_path: Path) -> None:
     table = own(tmp_path, HOUSES, **AUTO)
     X, encoder = table.encoded(np.array([0, 1, 2]))
-    again = checked(ColumnEncoder, json.loads(json.dumps(encoder.to_json())), "columns")
+    again = checked(ColumnEncoder, json.loads(json.dumps(asdict(encoder))), "columns")
     assert again == encoder
     assert table.raw is not None
     np.testing.assert_array_equal(again.encode(table.raw.rows), X)
