@@ -64,13 +64,16 @@ class Cell:
             "precision": self.precision,
             "num_threads": self.threads,
         }
-        usual = _default_run(self.method, self.protocol)  # SGHMC has no number of paths, exact GPs have no batches
-        dotted = ((key, value, *key.rpartition(".")[::2]) for key, value in values.items())
-        return [
-            f"{key}={value}"
-            for key, value, section, name in dotted
-            if not section or name in declared(type(getattr(usual, section)))
-        ]
+        own = _own_settings(self.method, self.protocol)
+        return [f"{key}={value}" for key, value in values.items() if "." not in key or key in own]
+
+
+@cache
+def _own_settings(method: str, protocol: str) -> set[str]:
+    """Return the keys of a method's settings: SGHMC has no number of paths, exact GPs have no batches."""
+    run = resolve_overrides([f"method={method}", f"protocol={protocol}"])
+    sections = {"method": run.method, "training": run.training}
+    return {f"{section}.{name}" for section, settings in sections.items() for name in declared(type(settings))}
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,6 @@ class Plan:
         """Yield the cells that are timed in turn with one another."""
         for start in range(0, len(self.cells), self.together):
             yield self.cells[start : start + self.together]
-
-
-@cache
-def _default_run(method: str, protocol: str) -> Run:
-    return resolve_overrides([f"method={method}", f"protocol={protocol}"])
 
 
 def resolve(cell: Cell) -> Run:
@@ -133,9 +131,10 @@ def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")
         own = dict(part.partition("=")[::2] for part in parts)
         if not own.keys() <= SIZES.keys():
             raise UserError(f"methods={text} gives one method another size as in sghmc:B=2560, of {', '.join(SIZES)}")
-        method, sizes_of_it = groups.check("method", name), {key: _count(key, value) for key, value in own.items()}
+        method = groups.check("method", name)
+        own_sizes = {key: _count(key, value) for key, value in own.items()}
         for values in varied:
-            cell = Cell(OURS, method, **chosen, threads=counts["threads"], **values | sizes_of_it)
+            cell = Cell(OURS, method, **chosen, threads=counts["threads"], **values | own_sizes)
             training = resolve(cell).training
             if isinstance(training, LbfgsSettings):
                 raise UserError(f"{method} is fitted by L-BFGS on all rows, so it has no gradient step to time")

@@ -239,8 +239,8 @@ class ColumnEncoder:
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         check_names(self.names, list(frame.columns), where)
         rows = typed(frame, self.schema, settings, where, known={each.name: each.categories for each in self.columns})
-        for column in self.columns if unknown is not None else ():
-            if column.kind == "category":
+        if unknown is not None:
+            for column in (each for each in self.columns if each.kind == "category"):
                 texts = rows[column.name].fillna(MISSING)
                 unknown.update((column.name, text) for text in texts[~texts.isin(column.categories)])
         return self.encode(rows)
