@@ -179,28 +179,36 @@ def _read(name: str) -> Item:
     blocks = tuple(
         Block(**{**block, "pairs": tuple(map(tuple, block.get("pairs", ())))}) for block in values.get("render", ())
     )
-    sweeps: list[Sweep] = []
-    for entry in ({**shared, **sweep} for sweep in values["sweeps"]):
-        start = None
-        if (first := entry.get("starts_from")) is not None:  # each after the one that it starts from
-            known = {each.name_of(method): (each, method) for each in sweeps for method in each.values["method"]}
-            if first not in known:
-                earlier = ", ".join(known) or "none"
-                raise UserError(f"{name} has a sweep that starts from {first}; the sweeps before it are: {earlier}")
-            before, method = known[first]
-            start = replace(before, values={**before.values, "method": (method,)})
-        sweeps.append(replace(_sweep(entry), start=start))
     return Item(
         name=name,
         title=values["title"],
         kind=values["kind"],
-        sweeps=tuple(sweeps),
+        sweeps=sweeps_of(name, [{**shared, **sweep} for sweep in values["sweeps"]]),
         blocks=blocks,
         figure=values.get("figure"),
         note=values.get("note", ""),
         options=values.get("options", {}),
         open={**shared, **values["open"]} if "open" in values else None,
     )
+
+
+def sweeps_of(item: str, entries: Sequence[Mapping[str, Any]]) -> tuple[Sweep, ...]:
+    """Read the sub-sweeps of a file, each after the one that it starts from.
+
+    :raises UserError: if it comes before
+    """
+    sweeps: list[Sweep] = []
+    for entry in entries:
+        start = None
+        if (first := entry.get("starts_from")) is not None:
+            known = {each.name_of(method): (each, method) for each in sweeps for method in each.values["method"]}
+            if first not in known:
+                earlier = ", ".join(known) or "none"
+                raise UserError(f"{item} has a sweep that starts from {first}; the sweeps before it are: {earlier}")
+            before, method = known[first]
+            start = replace(before, values={**before.values, "method": (method,)})
+        sweeps.append(replace(_sweep(entry), start=start))
+    return tuple(sweeps)
 
 
 def _sweep(given: Mapping[str, Any]) -> Sweep:

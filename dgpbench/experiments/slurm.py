@@ -118,6 +118,19 @@ def submit(runs: Sequence[Run], launcher: Launcher, folder: Path) -> list[str]:
     :param folder: for logs and submitit's files
     :raises UserError: if Slurm or submitit is missing, or Slurm rejects the jobs
     """
+    executor = executor_of(launcher, folder)
+    chunks = [list(itertools.chain.from_iterable(part)) for part in _cut(engine.chains(runs), launcher.runs_per_task)]
+    arrays = []
+    for part in _cut(chunks, launcher.array_size):
+        jobs = submit_array(executor, [Chunk(chunk) for chunk in part])
+        for job, chunk in zip(jobs, part, strict=True):
+            note(folder, job.job_id, chunk)
+        arrays.append(jobs[0].job_id.partition("_")[0])
+    return arrays
+
+
+def executor_of(launcher: Launcher, folder: Path) -> Any:
+    """Return submitit's executor with the resources of a task."""
     try:
         import submitit
     except ImportError:
@@ -127,24 +140,22 @@ def submit(runs: Sequence[Run], launcher: Launcher, folder: Path) -> list[str]:
             f"--engine slurm needs Slurm's commands {', '.join(COMMANDS)}; missing here: {', '.join(missing)}; use "
             "--workers N on this machine"
         )
-    from submitit.core.utils import FailedJobError
-
     with refusing_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
     executor = submitit.AutoExecutor(folder=str(folder / "%A"), cluster="slurm")
     executor.update_parameters(**launcher.parameters())
-    chunks = [list(itertools.chain.from_iterable(part)) for part in _cut(engine.chains(runs), launcher.runs_per_task)]
-    arrays = []
-    for part in _cut(chunks, launcher.array_size):
-        try:
-            with executor.batch():
-                jobs = [executor.submit(Chunk(chunk)) for chunk in part]
-        except (FailedJobError, subprocess.CalledProcessError) as problem:
-            raise UserError(f"Slurm rejected the jobs: {_last_line(str(problem))}") from None
-        for job, chunk in zip(jobs, part, strict=True):
-            note(folder, job.job_id, chunk)
-        arrays.append(jobs[0].job_id.partition("_")[0])
-    return arrays
+    return executor
+
+
+def submit_array(executor: Any, chunks: Sequence[Chunk]) -> list[Any]:
+    """Submit one job array and return its jobs."""
+    from submitit.core.utils import FailedJobError
+
+    try:
+        with executor.batch():
+            return [executor.submit(chunk) for chunk in chunks]
+    except (FailedJobError, subprocess.CalledProcessError) as problem:
+        raise UserError(f"Slurm rejected the jobs: {_last_line(str(problem))}") from None
 
 
 def _last_line(text: str) -> str:

@@ -72,7 +72,7 @@ def test_the_steps_of_a_series_can_be_replaced(tmp_path):
 def test_a_series_that_starts_from_none_before_it_is_refused():
     entry = {"method": "fc", "split": 0, "starts_from": "mf_ng"}
     with pytest.raises(UserError, match="starts from mf_ng; the sweeps before it are: none"):
-        items._sweeps("an_item", [entry])
+        items.sweeps_of("an_item", [entry])
 
 
 def test_a_start_that_is_several_runs_is_refused():
@@ -201,8 +201,8 @@ def arrays(monkeypatch):
         submitted.extend(chunks)
         return [Job(number) for number, _ in enumerate(chunks)]
 
-    monkeypatch.setattr(slurm, "_executor", lambda launcher, folder: folder.mkdir(parents=True, exist_ok=True))
-    monkeypatch.setattr(slurm, "_in_one_array", in_one_array)
+    monkeypatch.setattr(slurm, "executor_of", lambda launcher, folder: folder.mkdir(parents=True, exist_ok=True))
+    monkeypatch.setattr(slurm, "submit_array", in_one_array)
     return submitted
 
 
