@@ -100,15 +100,19 @@ def _handle(arguments: list[str]) -> int:
     """Execute a command; turn invalid input, a missing package and interruptions into exit codes."""
     from dgpbench.config import groups
 
-    def plugins() -> Any:  # imported at the first unknown name
-        return import_module("dgpbench.methods.plugins")
-
-    groups.find_by(lambda group, name: plugins().find(group, name), lambda group: plugins().offers(group))
+    groups.find_by("dgpbench.methods.plugins")
     try:
         with interrupts.handled():
             if any(argument.partition("=")[0] == "--plugin" for argument in arguments):
-                arguments = plugins().take_flags(arguments)
-            return _dispatch(arguments)
+                from dgpbench.methods.plugins import take_flags
+
+                arguments = take_flags(arguments)
+            if arguments in ([], *([name] for name in WITH_ACTIONS)):
+                arguments = [*arguments, "--help"]
+            if arguments[:1] in (["run"], ["validate"]):  # Hydra parses their arguments
+                return _function(arguments[0])(arguments[1:])
+            options = _parse(arguments)
+            return _function(options.command)(options)
     except UserError as refusal:
         print(f"dgpbench: {refusal}", file=sys.stderr)
         return 2
@@ -120,15 +124,6 @@ def _handle(arguments: list[str]) -> int:
     except KeyboardInterrupt as interrupt:
         print("dgpbench: interrupted; run the same command again to resume", file=sys.stderr)
         return interrupts.EXIT_CODES[interrupt.args[0] if interrupt.args else "SIGINT"]
-
-
-def _dispatch(arguments: list[str]) -> int:
-    if arguments in ([], *([name] for name in WITH_ACTIONS)):
-        arguments = [*arguments, "--help"]
-    if arguments[:1] in (["run"], ["validate"]):  # Hydra parses their arguments
-        return _function(arguments[0])(arguments[1:])
-    options = _parse(arguments)
-    return _function(options.command)(options)
 
 
 def _module(command: str) -> Any:

@@ -26,7 +26,7 @@ from dgpbench.predictive.warped import Densities
 from dgpbench.runs.resolve import Run, parse_known, resolve_overrides
 from dgpbench.saved_model import fit_model, quantile_name
 
-groups.find_by(plugins.find, plugins.offers)
+groups.find_by(plugins.__name__)
 OUTPUTS = ("default", "pandas")
 # Keys of the command line that are parameters of the estimator, or do not apply to a fit to given rows.
 SECTIONS = ("method", "training", "prediction", "dataset", "task")

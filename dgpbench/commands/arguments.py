@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from dgpbench.errors import UserError
@@ -23,9 +24,10 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message}{hint}; see `{self.prog} --help`")
 
 
-def add_actions(parser: argparse.ArgumentParser) -> Any:
-    """Add the actions of a command, such as ``fetch`` of ``data``; return what takes their parsers."""
-    return parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+def add_actions(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> dict[str, argparse.ArgumentParser]:
+    """Add the actions of a command, such as ``fetch`` of ``data``; return their parsers."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    return {name: actions.add_parser(name, help=text, description=text) for name, text in texts.items()}
 
 
 def add_overrides(parser: argparse.ArgumentParser, help: str, metavar: str = "KEY=VALUE") -> None:

@@ -16,10 +16,7 @@ ACTIONS = {
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench bench``."""
-    actions = add_actions(parser)
-    for name, text in ACTIONS.items():
-        action = actions.add_parser(name, help=text, description=text)
+    for action in add_actions(parser, ACTIONS).values():
         add_overrides(action, "sizes and settings; a wrong one lists them")
         action.add_argument("--output", metavar="FILE", help="a CSV file (default: standard output)")
 

@@ -9,7 +9,6 @@ from dgpbench.runs.resolve import parse_known, resolve_overrides
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench check-method``."""
     parser.description = (
         "Fit a method to small artificial tables and check each demand of the contract; exit code 1 if one is not met."
     )

@@ -4,8 +4,10 @@ import sys
 from pathlib import Path
 
 from dgpbench.errors import UserError
-from dgpbench.report.rendering import FORMATS
 from dgpbench.system.files import ANOTHER_OUTPUT, replacing
+
+TEXTS = ("md", "tex", "csv", "html")
+PICTURES = ("png", "pdf", "svg")
 
 
 def write_output(text: str, output: str | None) -> None:
@@ -22,23 +24,22 @@ def write_output(text: str, output: str | None) -> None:
     print(f"written: {path}")
 
 
-def form_of(given: str | None, output: str | None) -> str:
-    """Return the requested format, else that of the file's ending, else Markdown.
+def format_of(given: str | None, output: str | None, formats: tuple[str, ...]) -> str:
+    """Return the requested format, else that of the file's ending, else the first of ``TEXTS`` or ``PICTURES``.
 
     :raises UserError: if the two disagree, or the ending is not a format
     """
     suffix = Path(output).suffix.lstrip(".").lower() if output else ""
-    if given is None and suffix not in (*FORMATS, "txt", ""):
-        raise UserError(f"--output {output} ends in none of .{', .'.join(FORMATS)}; --format says what to write there")
-    if given and suffix in FORMATS and given != suffix:
+    endings = f".{', .'.join(formats)}"
+    if formats == PICTURES and output and suffix not in PICTURES:
+        raise UserError(f"--output {output} must end in {endings}, which names its format")
+    if given is None and suffix not in (*formats, "txt", ""):
+        raise UserError(f"--output {output} ends in none of {endings}; --format says what to write there")
+    if given and suffix in formats and given != suffix:
         raise UserError(f"--format {given} and --output {output} disagree; leave one of them out")
-    return given or (suffix if suffix in FORMATS else "md")
+    return given or (suffix if suffix in formats else formats[0])
 
 
 def say(text: str) -> None:
-    """A line on standard error, for whoever is watching."""
+    """Print a line on standard error."""
     print(text, file=sys.stderr, flush=True)
-
-
-def say_nothing(text: str) -> None:
-    """For nobody."""

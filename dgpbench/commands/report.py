@@ -17,6 +17,5 @@ def report(options: Namespace) -> int:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench report``."""
     add_results_dir(parser)
     parser.add_argument("--output", metavar="FILE", help="file of the report (default: report.html in that folder)")

@@ -23,7 +23,6 @@ from dgpbench.system.progress import counted
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench reproduce``."""
     add_item(parser)
     parser.add_argument("--retry-failed", action="store_true", help="run failed runs again")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at a time (default: 1)")

@@ -31,7 +31,8 @@ def test_quantiles_of_a_density_on_a_grid_are_those_of_the_normal(p):
 
 def test_bands_are_the_central_shares_and_the_rows_stand_over_them():
     rows = (np.array([[0.0, 1], [1, 2]]), np.array([[2.0, 3]]))
-    ax = pictures.data_and_bands(GRID, rows, "depth", "price", Figure().subplots())
+    ax = Figure().subplots()
+    pictures.data_and_bands(GRID, rows, "depth", "price", ax)
     wide, narrow, samples, training, test = ax.collections
     for band, share in ((wide, 0.95), (narrow, 0.5)):
         y = band.get_paths()[0].vertices[:, 1]
@@ -45,9 +46,9 @@ def test_bands_are_the_central_shares_and_the_rows_stand_over_them():
 
 def test_partial_dependence_shows_two_deviations_on_one_scale_with_names_and_dates():
     effects = posterior_file.effects(posterior_file.of_effects(EFFECTS))
-    below = pictures.second_row({"columns": COLUMNS, "dropped": []}, posterior_file.of_effects(effects), "price")
+    _, draw = pictures.second_row({"columns": COLUMNS, "dropped": []}, posterior_file.of_effects(effects), "price")
     figure = Figure(figsize=(11, 4))
-    below.draw(figure)
+    draw(figure)
     figure.canvas.draw()
     number, category, date = figure.axes
     assert number.lines[0].get_data()[1].tolist() == [5, 7, 9, 1, 1]

@@ -34,7 +34,7 @@ def test_every_item_reads_and_begins_with_its_command(name):
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_name_in_an_item_exists(name):
-    groups.find_by(plugins.find, plugins.offers)
+    groups.find_by(plugins.__name__)
     for sweep in load(name).sweeps:
         for group in groups.GROUPS:
             assert all(groups.exists(group, each) for each in sweep.values.get(group, ()))

@@ -162,7 +162,8 @@ def test_no_figure_draws_an_incomplete_cell_as_a_finished_one(name):
     draw, make = FIGURES[name]
     seen = {}
     for count in (10, 3):
-        ax = draw(make().assign(count=count, wanted=10), Figure().subplots())
+        ax = Figure().subplots()
+        draw(make().assign(count=count, wanted=10), ax)
         marks = [line for line in ax.lines if line.get_marker() not in ("None", "none", "", "x")]
         faces = [to_hex(line.get_markerfacecolor()) for line in marks]
         if name == "elbo_boxes":  # whose marks are outliers
@@ -196,7 +197,9 @@ def test_layouts_name_the_curves_of_an_incomplete_cell_by_its_count(name, lackin
     given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={lacking}"]
     item = items.load("lindinger2020_table1", given)
     for panel in item_figures.KINDS[name](item, cells.done_runs(item, collect(lacking))):
-        _, names = panel.draw(panel.frame, Figure().subplots()).get_legend_handles_labels()
+        ax = Figure().subplots()
+        panel.draw(panel.frame, ax)
+        _, names = ax.get_legend_handles_labels()
         assert "STAR L3 (1/2)" in names
         assert not [text for text in names if text.startswith("MF L3 (1/") or text.startswith("MF L3 (2/")]
 
@@ -208,7 +211,8 @@ def test_a_box_is_hollow_where_a_run_kept_no_trace(results):
     given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={results}"]
     item = items.load("lindinger2020_table1", given)
     (panel,) = scores.elbo_boxes(item, cells.done_runs(item, collect(results)))
-    ax = panel.draw(panel.frame, Figure().subplots())
+    ax = Figure().subplots()
+    panel.draw(panel.frame, ax)
     assert [to_hex(box.get_facecolor()) for box in ax.patches] == ["#ffffff", COLOURS["star"].lower()]
     assert [text.get_text() for text in ax.get_xticklabels()] == ["MF L3 (1/2)\nn = 1", "STAR L3\nn = 2"]
 

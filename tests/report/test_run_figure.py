@@ -68,7 +68,8 @@ def test_at_most_300_rows_are_drawn_the_same_ones_each_time_with_both_ends():
 
 
 def test_error_bars_reach_two_standard_deviations_either_side_of_the_mean():
-    ax = pictures.predicted_against_observed(points_of(5), axes())
+    ax = axes()
+    pictures.predicted_against_observed(points_of(5), ax)
     (bars,) = ax.containers
     lengths = [np.ptp(segment[:, 1]) for segment in bars[2][0].get_segments()]
     np.testing.assert_allclose(lengths, 4 * 0.2)
@@ -78,7 +79,8 @@ def test_error_bars_reach_two_standard_deviations_either_side_of_the_mean():
 
 def test_error_bars_of_quantiles_are_the_central_interval_around_the_median():
     quantiles = pd.DataFrame({"y": [0.0, 1.0], "q05": [-1.0, 0.5], "q50": [0.5, 1.0], "q95": [3.0, 1.5]})
-    ax = pictures.predicted_against_observed(quantiles, axes())
+    ax = axes()
+    pictures.predicted_against_observed(quantiles, ax)
     (bars,) = ax.containers
     segments = sorted(segment[:, 1].tolist() for segment in bars[2][0].get_segments())
     np.testing.assert_allclose(segments, [[-1.0, 3.0], [0.5, 1.5]])
@@ -94,7 +96,8 @@ def test_a_picture_shows_what_the_predictions_say_and_no_more():
 
 
 def test_the_pit_histogram_is_a_density_beside_the_binomial_band():
-    ax = pictures.pit_histogram(points_of(700), axes())
+    ax = axes()
+    pictures.pit_histogram(points_of(700), ax)
     assert sum(bar.get_height() * bar.get_width() for bar in ax.containers[0]) == pytest.approx(1)
     low, high = pictures.uniform_band(700, 20)
     assert low < 1 < high
@@ -104,7 +107,8 @@ def test_the_pit_histogram_is_a_density_beside_the_binomial_band():
 
 @pytest.mark.parametrize(("validation", "expected"), [([None] * 3, 1), ([np.nan] * 3, 1), ([None, 0.5, 0.6], 2)])
 def test_the_trace_has_a_second_axis_only_where_rows_were_held_out(validation, expected):
-    ax = pictures.training_trace(trace_of(validation), axes())
+    ax = axes()
+    pictures.training_trace(trace_of(validation), ax)
     assert len(ax.figure.axes) == expected
 
 
