@@ -39,9 +39,7 @@ def started(capsys, folder, *overrides: str) -> list[str]:
         (["method=gpr"], "398 training rows: at most 1,000 iterations, budget=paper"),
     ],
 )
-def test_a_run_says_its_iterations_and_names_the_quicker_budget_where_that_is_quicker(
-    given, words, monkeypatch, tmp_path, capsys
-):
+def test_a_run_prints_its_iterations_and_suggests_a_quicker_budget(given, words, monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     (line,) = started(capsys, tmp_path, *given)
     assert line.startswith(f"{given[0].removeprefix('method=')} (L = ")
@@ -56,7 +54,7 @@ def test_iterations_are_counted_where_passes_over_the_rows_are_published(monkeyp
     assert "at most 2,000 iterations" in line  # 500 times ceil(398 / 100)
 
 
-def test_a_run_that_shows_no_progress_says_nothing(monkeypatch, tmp_path, capsys):
+def test_a_run_without_progress_prints_nothing(monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     assert started(capsys, tmp_path, "method=mf", "progress=false") == []
 
@@ -68,7 +66,7 @@ def test_a_run_that_is_done_already_takes_nothing(monkeypatch, tmp_path, capsys)
 
 
 @pytest.mark.full
-def test_reproduce_says_one_line_a_run(monkeypatch, tmp_path, capsys):
+def test_reproduce_prints_one_line_a_run(monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     given = ("lindinger2020_table1", "method=sgp", "dataset=boston", "split=0,1,2", f"results_dir={tmp_path}")
     assert door.command("reproduce", *given) == 0
@@ -105,14 +103,14 @@ def test_the_rest_is_estimated_once_and_without_the_first_block(clock):
     assert said == ["about 12 min of training to go, at 25 ms an iteration"]  # 28,800 of 0.5 s / 20
 
 
-def test_what_may_end_early_or_is_limited_says_so(clock):
+def test_early_stopping_and_limits_are_announced(clock):
     said = []
     fed(progress.Forecast(said.append, at_most=True), clock, [(10, 1.0), (20, 2.0)], 1020)
     fed(progress.Forecast(said.append, max_seconds=32.0), clock, [(10, 1.0), (20, 2.0)], 1020)
     assert [text.partition(" of training")[0] for text in said] == ["at most 100 s", "about 30 s"]
 
 
-def test_tracing_and_scores_between_blocks_are_no_training(clock):
+def test_tracing_and_scores_between_blocks_are_not_training_time(clock):
     said = []
     forecast = progress.Forecast(said.append)
     for iteration, now, seconds in ((10, 1.0, 1.0), (20, 99.0, 2.0)):
@@ -121,7 +119,7 @@ def test_tracing_and_scores_between_blocks_are_no_training(clock):
     assert said == ["about 100 s of training to go, at 100 ms an iteration"]
 
 
-def test_a_fit_that_begins_again_is_timed_by_itself(clock):
+def test_a_restarted_fit_is_timed_by_itself(clock):
     said = []
     forecast = progress.Forecast(said.append)
     fed(forecast, clock, [(10, 1.0), (10, 50.0), (20, 50.5)], 120)
@@ -129,7 +127,7 @@ def test_a_fit_that_begins_again_is_timed_by_itself(clock):
 
 
 @pytest.mark.full
-def test_a_real_run_says_both_lines_once(tmp_path, capsys, monkeypatch):
+def test_a_real_run_prints_both_lines_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(progress, "FIRST_SECONDS", 0.0)
     draws = np.random.default_rng(0)
     X = draws.normal(size=(30, 2))
@@ -152,7 +150,7 @@ def validated(capsys, *overrides: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_validate_says_the_sizes_of_the_data_and_what_run_would_say(monkeypatch, tmp_path, capsys):
+def test_validate_prints_the_sizes_of_the_data_and_runs_announcement(monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     table = door.write_table(tmp_path / "own.csv", np.arange(60.0).reshape(20, 3), np.arange(20.0))
     given = (*table, "method=mf", "method.num_inducing=4", f"results_dir={tmp_path}")
@@ -180,7 +178,7 @@ def _finished_by_hand(record, seconds):
 
 
 @pytest.mark.full
-def test_finished_runs_that_differ_in_split_or_seed_alone_say_how_long(monkeypatch, tmp_path, capsys):
+def test_finished_runs_of_other_splits_or_seeds_give_the_estimate(monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     given = ("method=sgp", "dataset=diabetes", "progress=false", "plot=false", f"results_dir={tmp_path}")
     for more, seconds in (("split=1", 100.0), ("seed=1", 300.0), ("split=2", 700.0), ("method.jitter=1e-5", 9000.0)):
@@ -192,7 +190,7 @@ def test_finished_runs_that_differ_in_split_or_seed_alone_say_how_long(monkeypat
     assert alone == "  about 2 h 30 min, based on 1 finished run that differs in split or seed only"
 
 
-def test_validate_knows_of_a_run_that_is_done_and_of_one_in_the_way(monkeypatch, tmp_path, capsys):
+def test_validate_reports_a_finished_or_conflicting_run(monkeypatch, tmp_path, capsys):
     door.without_training(monkeypatch)
     run = door.run(tmp_path, "method=mf", "dataset=diabetes")
     given = ("method=mf", "dataset=diabetes", f"results_dir={tmp_path}")
@@ -212,14 +210,14 @@ def test_validate_refuses_a_start_that_run_refuses(tmp_path, capsys):
     assert "not the directory of a finished run" in capsys.readouterr().err
 
 
-def test_a_sweep_says_each_kind_of_run_once(tmp_path, capsys):
+def test_a_sweep_announces_each_kind_of_run_once(tmp_path, capsys):
     given = ("method=mf,sgp", "dataset=diabetes", "split=range(5)", "--multirun", f"results_dir={tmp_path}")
     said = validated(capsys, *given)
     assert said[0] == "valid: `dgpbench run` takes it; 10 runs, all checked"
     assert len(said) == 2 + 2 * 2  # the table once, then each method's start and time
 
 
-def test_a_setting_can_be_another_settings_value():
+def test_a_setting_can_refer_to_another_setting():
     given = ("method=mf", "dataset=diabetes", "training.batch_size=${seed}", "seed=7")
     assert door.identity(*given) == door.identity("method=mf", "dataset=diabetes", "training.batch_size=7", "seed=7")
 
@@ -232,7 +230,7 @@ def test_a_setting_can_be_another_settings_value():
         (["method=aepmcm", "method.output_scale=1"], "above 0 and below 1"),
     ],
 )
-def test_settings_that_no_fit_could_take_are_refused_before_it_starts(given, words, capsys):
+def test_impossible_settings_are_refused_before_the_fit_starts(given, words, capsys):
     assert door.command("validate", "dataset=diabetes", *given) == 2
     assert words in capsys.readouterr().err
     assert door.command("validate", "dataset=diabetes", "method=aepmcm", "method.kernel=matern52") == 0

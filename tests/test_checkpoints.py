@@ -101,7 +101,7 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(whole, stoppin
     assert store.read_record(next(tmp_path.rglob(store.RECORD)))["scores"] == whole
 
 
-def test_whatever_byte_of_the_newest_checkpoint_is_damaged_the_older_one_serves(tmp_path):
+def test_any_damaged_byte_of_a_checkpoint_falls_back_to_the_older_one(tmp_path):
     """A compression that zipfile does not know and a password that it lacks are errors of their own kinds."""
     import tensorflow as tf
 
@@ -119,7 +119,7 @@ def test_whatever_byte_of_the_newest_checkpoint_is_damaged_the_older_one_serves(
     assert found == {1, 2}  # a date does not matter
 
 
-def test_a_checkpoint_of_other_settings_is_passed_over(tmp_path):
+def test_a_checkpoint_of_other_settings_is_ignored(tmp_path):
     import tensorflow as tf
 
     variable = tf.Variable([1.0])
@@ -128,7 +128,7 @@ def test_a_checkpoint_of_other_settings_is_passed_over(tmp_path):
     assert Checkpoints(tmp_path, "other").restore([variable]) is None
 
 
-def test_a_finished_run_keeps_no_checkpoint_that_a_kill_left_beside_its_record(tmp_path, monkeypatch):
+def test_a_finished_run_removes_a_killed_runs_checkpoint(tmp_path, monkeypatch):
     door.without_training(monkeypatch)
     plain = ("method=gpr", "dataset=diabetes", "budget=smoke")
     left = door.run(tmp_path, *plain).directory / "checkpoint"
@@ -210,7 +210,7 @@ def test_starting_from_a_run_that_was_trained_on_other_rows_is_refused(other, tm
 
 
 @pytest.mark.full
-def test_starting_from_a_run_that_is_not_there_is_refused(tmp_path, monkeypatch, capsys):
+def test_starting_from_a_missing_run_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", "budget=smoke", "init_from=nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err

@@ -88,7 +88,7 @@ def sentence(capsys) -> str:
         (["data", "fetch", "bostn"], "did you mean boston?"),
     ],
 )
-def test_what_cannot_run_is_refused_with_one_sentence(arguments, expected, tmp_path, monkeypatch, capsys):
+def test_an_impossible_run_is_refused(arguments, expected, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     assert expected in sentence(capsys)
@@ -104,16 +104,14 @@ def test_what_cannot_run_is_refused_with_one_sentence(arguments, expected, tmp_p
         ("a,b\n1,2\n2,2\n3,2\n", "b", "b"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_refused_with_one_sentence(
-    text, target, expected, tmp_path, monkeypatch, capsys
-):
+def test_run_refuses_an_unusable_table(text, target, expected, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.csv").write_text(text)
     assert main(["run", "dataset=csv", "dataset.path=table.csv", f"dataset.target={target}", *SMOKE]) == 2
     assert expected in sentence(capsys)
 
 
-def test_no_network_is_one_sentence_that_names_the_way_out(tmp_path, monkeypatch, capsys):
+def test_no_network_is_a_clean_error_that_names_the_mirror(tmp_path, monkeypatch, capsys):
     import requests
 
     def refuse(*_, **__):
@@ -130,7 +128,7 @@ def test_no_network_is_one_sentence_that_names_the_way_out(tmp_path, monkeypatch
 
 
 @pytest.mark.full
-def test_a_full_disk_is_one_sentence_and_leaves_no_record(tmp_path, monkeypatch, capsys):
+def test_a_full_disk_is_a_clean_error_and_leaves_no_record(tmp_path, monkeypatch, capsys):
     import errno
 
     def full(*_, **__):
@@ -198,7 +196,7 @@ def test_a_diverging_run_is_recorded_as_diverged_without_scores(tmp_path, monkey
 
 
 @pytest.mark.full
-def test_a_record_made_with_other_settings_is_neither_reused_nor_overwritten(tmp_path, monkeypatch, capsys):
+def test_a_record_of_other_settings_is_not_reused_nor_overwritten(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "method=mf", *SMOKE]) == 0
     path = next(tmp_path.rglob(store.RECORD))
@@ -209,7 +207,7 @@ def test_a_record_made_with_other_settings_is_neither_reused_nor_overwritten(tmp
     assert json.loads(path.read_text())["config_hash"] == "0" * 64
 
 
-def test_a_record_that_was_changed_is_replaced_and_the_user_is_told(tmp_path, monkeypatch, capsys):
+def test_a_changed_record_is_replaced_with_a_message(tmp_path, monkeypatch, capsys):
     door.without_training(monkeypatch)
     run = door.run(tmp_path, "method=mf", "dataset=diabetes")
     path = run.directory / store.RECORD
@@ -374,7 +372,7 @@ def test_the_list_of_methods_has_the_citations_that_cite_has(capsys):
         assert said.startswith(f"{each['name']}: {each['title']}\n{each['citation']}"), each
 
 
-def test_one_is_no_plural(capsys):
+def test_one_is_not_a_plural(capsys):
     assert main(["list", "datasets"]) == 0
     listed = capsys.readouterr().out
     assert "; 1 feature\n" in listed
@@ -431,7 +429,7 @@ def test_doctor_lists_what_each_extra_adds_and_how_to_get_it(capsys):
     assert all(words[-1] == f"'.[{words[1]}]'" for words in shown if words[3:5] == ["not", "installed;"])
 
 
-def test_a_run_that_is_done_and_show_print_the_scores_in_the_order_of_the_run(tmp_path, monkeypatch, capsys):
+def test_a_finished_run_and_show_print_scores_in_the_same_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     arguments = ["run", "method=gpr", "dataset=boston", "budget=smoke", "progress=false", "plot=false"]
     scores = []

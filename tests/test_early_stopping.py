@@ -54,7 +54,7 @@ def test_a_smaller_budget_scales_start_and_smoothing():
     assert (rule.start, rule.smoothing) == (500, 5)
 
 
-def test_a_short_run_that_recovers_is_not_stopped_by_its_beginning():
+def test_a_short_run_that_recovers_is_not_stopped():
     scores = np.concatenate([np.linspace(-1.5, -2.1, 30), np.linspace(-2.1, -1.0, 170)])
     assert stopped_at(stopping_rule(settings(2000)), scores) is None
 
@@ -99,7 +99,7 @@ def test_the_published_code_stops_early_in_the_extrapolation_study_alone(protoco
     assert not described(f"protocol={protocol}", f"task={task}", "method=sgp").training.early_stopping
 
 
-def test_the_codes_way_is_another_run_and_differs_from_the_papers_in_nothing_else():
+def test_the_codes_protocol_differs_from_the_papers_in_its_settings_only():
     paper, code = (described(f"protocol={name}") for name in ("lindinger2020", "lindinger2020_code"))
     assert code.directory != paper.directory
     assert code.config_hash != paper.config_hash
@@ -107,7 +107,7 @@ def test_the_codes_way_is_another_run_and_differs_from_the_papers_in_nothing_els
     assert code.config == paper.config | own
 
 
-def test_the_codes_way_starts_the_samplers_noise_at_the_variance_of_y():
+def test_the_codes_protocol_starts_the_noise_at_the_variance_of_y():
     paper, code = (described(f"protocol={name}", "method=sghmc") for name in ("lindinger2020", "lindinger2020_code"))
     assert paper.method.likelihood_variance == 0.01
     own = {"protocol": "lindinger2020_code", "method": paper.config["method"] | {"likelihood_variance": 1.0}}
@@ -115,7 +115,7 @@ def test_the_codes_way_starts_the_samplers_noise_at_the_variance_of_y():
     assert described("protocol=lindinger2020_code", "method=mf").method.likelihood_variance == 0.01
 
 
-def test_budget_and_command_line_win_over_what_a_protocol_says_of_a_task():
+def test_budget_and_command_line_override_a_protocols_task_settings():
     given = ("protocol=lindinger2020_code", "task=extrapolation", "method=mf")
     assert not described(*given, "budget=laptop").training.early_stopping
     assert not described(*given, "training.early_stopping=false").training.early_stopping
@@ -123,7 +123,7 @@ def test_budget_and_command_line_win_over_what_a_protocol_says_of_a_task():
 
 @pytest.mark.full
 @pytest.mark.parametrize("protocol", ["lindinger2020", "lindinger2020_code"])
-def test_a_budget_speaks_of_a_task_before_its_protocol_and_of_a_method_before_both(protocol):
+def test_a_budget_overrides_the_task_and_method_settings_of_a_protocol(protocol):
     rows = ("learning_rate", "batch_size", "num_samples", "average_last")
     settings = {
         "mf": rows,
@@ -156,7 +156,7 @@ def test_a_budget_speaks_of_a_task_before_its_protocol_and_of_a_method_before_bo
 @pytest.mark.parametrize("method", ["mf", "star"])
 @pytest.mark.parametrize("task", ["interpolation", "extrapolation"])
 @pytest.mark.parametrize("protocol", ["hernandez2018", "jain2021"])
-def test_a_budget_leaves_another_protocol_its_own_rows(protocol, task, method):
+def test_a_budget_keeps_another_protocols_minibatch_rows(protocol, task, method):
     """Those of laptop are for lindinger2020's number of paths."""
     given = (f"protocol={protocol}", f"task={task}", f"method={method}")
     published, laptop = (described(*given, f"budget={budget}").training for budget in ("paper", "laptop"))
@@ -164,12 +164,12 @@ def test_a_budget_leaves_another_protocol_its_own_rows(protocol, task, method):
 
 
 @pytest.mark.parametrize("name", [name for name in groups.names("experiment") if name.startswith("lindinger2020")])
-def test_published_items_stop_as_the_paper_says(name):
+def test_published_items_stop_by_the_papers_rule(name):
     assert load(name).protocol == "lindinger2020"
 
 
 @pytest.mark.parametrize("rows", [277, 1439, 40_000])
-def test_a_smaller_budget_leaves_aepmcm_the_paths_that_are_part_of_its_energy(rows):
+def test_a_smaller_budget_keeps_aepmcms_paths(rows):
     """log of a mean over paths is another objective with fewer of them, which the ELBO's mean is not."""
     training = resolve_overrides(["method=aepmcm", "protocol=lindinger2020", "budget=laptop"]).training.for_rows(rows)
     assert (training.batch_size, training.num_samples) == (512, 5)
@@ -186,7 +186,7 @@ def test_a_smaller_budget_leaves_aepmcm_the_paths_that_are_part_of_its_energy(ro
         ("sod", 0.02, 0.02),
     ],
 )
-def test_the_steps_of_laptop_are_shorter_in_extrapolation_but_for_subset_methods(method, interpolation, extrapolation):
+def test_laptop_steps_are_shorter_in_extrapolation_except_for_subsets(method, interpolation, extrapolation):
     """results/laptop/README.md, "Extrapolation": by scores on splits 10 and 11."""
     given = [f"method={method}", "protocol=lindinger2020", "budget=laptop"]
     for task, rate in (("interpolation", interpolation), ("extrapolation", extrapolation)):

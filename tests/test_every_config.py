@@ -25,7 +25,7 @@ def test_a_file_composes_into_a_valid_run(group, name):
 
 
 @pytest.mark.parametrize(("group", "name"), FILES)
-def test_a_file_begins_with_what_it_is_and_a_command_that_runs_it(group, name):
+def test_a_file_starts_with_a_description_and_a_command(group, name):
     text = (groups.folder() / group / f"{name}.yaml").read_text()
     comment = "".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
     assert "dgpbench run" in comment
@@ -66,9 +66,7 @@ def test_a_budget_scales_the_schedule_of_a_protocol():
 
 
 @pytest.mark.parametrize(("dataset", "subset"), [("boston", 50), ("wine_red", 50), ("naval", 100)])
-def test_jains_subsets_are_smaller_on_small_data_sets_and_the_baselines_inducing_inputs_as_many_as_in_their_papers(
-    dataset, subset
-):
+def test_jains_subsets_are_smaller_on_small_data_sets(dataset, subset):
     wanted = dict.fromkeys(("sod", "sod_random"), subset) | dict.fromkeys(("mf", "mf_fixed_z", "sgp", "sghmc"), 100)
     for method, num_inducing in wanted.items():
         run = resolve_overrides([f"method={method}", f"dataset={dataset}", "protocol=jain2021"])
@@ -85,7 +83,7 @@ def spoken_of(described):
 
 
 @pytest.mark.parametrize(("group", "name"), [(g, n) for g, n in FILES if g in ("budget", "protocol")])
-def test_what_a_budget_or_a_protocol_speaks_of_is_there_and_has_one_line(group, name):
+def test_every_key_of_a_budget_or_protocol_exists_once(group, name):
     """The first line that names a method counts; a second would be read by nobody."""
     for kind, named in spoken_of(groups.describe(group, name)):
         assert set(named) <= set(groups.names(kind))
@@ -126,7 +124,7 @@ def test_a_changed_value_is_part_of_the_identity_with_its_name():
     assert resolve_overrides(["method=mf", "optimiser=natgrad_adam"]).changed == {"optimiser": "natgrad_adam"}
 
 
-def test_an_identity_gives_back_the_command_line_that_makes_it():
+def test_an_identity_gives_the_command_line_that_makes_it():
     texts = [
         "method=mf",
         "dataset=energy",
@@ -139,7 +137,7 @@ def test_an_identity_gives_back_the_command_line_that_makes_it():
     assert resolve_overrides(run.identity.arguments()).directory == run.directory
 
 
-def test_composing_the_same_choices_again_gives_what_a_fresh_composition_gives():
+def test_composing_twice_equals_a_fresh_composition():
     first = resolve_overrides(["method=star", "training.batch_size=7"])
     again, other = resolve(compose(["method=star"])), resolve_overrides(["method=star", "dataset=energy"])
     assert (first.training.batch_size, again.training.batch_size) == (7, 512)

@@ -111,12 +111,12 @@ def made_up(tmp_path_factory):
 
 @pytest.mark.full
 @pytest.mark.parametrize("item", sorted(set(ITEMS) - TWINS - set(WITHOUT_PACKAGE)))
-def test_what_an_item_plans_is_what_its_runs_leave_and_what_it_renders(item, made_up, monkeypatch, capsys):
+def test_an_item_renders_the_runs_that_it_plans(item, made_up, monkeypatch, capsys):
     door.without_training(monkeypatch)
     make_and_render(capsys, item, narrowed(item, made_up, *FEWER.get(item, ())), made_up)
 
 
-def test_a_table_of_elbos_takes_the_mean_of_the_last_tenth_and_not_the_largest(made_up, monkeypatch, capsys):
+def test_a_table_of_elbos_uses_the_mean_of_the_last_tenth(made_up, monkeypatch, capsys):
     door.without_training(monkeypatch)
     given = narrowed("lindinger2020_tables5", made_up)
     assert door.command("reproduce", *given, "progress=false") == 0
@@ -156,14 +156,14 @@ def test_a_smoke_holds_what_an_item_sets_itself_and_other_budgets_do_not(budget,
     assert settings_of(runs, "method.num_inducing") == sizes
 
 
-def test_what_the_command_line_sets_is_taken_as_it_is(capsys, tmp_path):
+def test_values_of_the_command_line_are_not_scaled(capsys, tmp_path):
     given = ("lindinger2020_fig4", "method=mf", "training.max_iterations=60", "budget=smoke")
     runs = plan_of(capsys, *given, f"results_dir={tmp_path}")
     assert settings_of(runs, "training.max_iterations") == {"60"}
 
 
 @pytest.mark.full
-def test_a_figure_along_m_says_how_many_of_its_runs_are_done(monkeypatch, capsys, tmp_path):
+def test_a_figure_along_m_counts_its_finished_runs(monkeypatch, capsys, tmp_path):
     door.without_training(monkeypatch)
     given = narrowed("lindinger2020_fig4", tmp_path, "method=mf")
     assert door.command("reproduce", *given, "method.num_inducing=4,16", "progress=false") == 0
@@ -171,7 +171,7 @@ def test_a_figure_along_m_says_how_many_of_its_runs_are_done(monkeypatch, capsys
     assert "2 of 4 runs" in (tmp_path / "picture.svg").read_text()
 
 
-def test_figs6_asks_for_enough_samples_for_its_test_of_normality(monkeypatch, tmp_path):
+def test_figs6_plans_enough_samples_for_its_test_of_normality(monkeypatch, tmp_path):
     door.without_training(monkeypatch)
     given = narrowed("lindinger2020_figs6", tmp_path)
     assert door.command("reproduce", *given, "progress=false") == 0

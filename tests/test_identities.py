@@ -63,7 +63,7 @@ def test_depth_one_equals_gpflow_svgp(whiten):
     np.testing.assert_allclose(paths.variance[0], variance[:, 0], rtol=0, atol=1e-8)
 
 
-def test_inducing_inputs_at_the_data_with_the_optimal_q_give_the_evidence_of_gpr():
+def test_z_at_the_data_with_the_optimal_q_gives_the_evidence_of_gpr():
     jitter, s2 = 1e-10, 0.1
     X, y = small.rows()
     arch = small.architecture(1, 1, jitter=jitter)
@@ -130,7 +130,7 @@ def test_a_structure_inside_fully_coupled_gives_the_same_paths(name, num_layers,
         np.testing.assert_allclose(*np.broadcast_arrays(a, b), rtol=0, atol=1e-10)
 
 
-def test_theorem_one_has_the_joint_moments_of_sampling_v_from_q_and_f_from_the_prior_conditional():
+def test_theorem_one_has_the_moments_of_sampling_v_and_then_f():
     """An independent derivation: the moments of E[y] and Var[y] over many paths, within four standard errors."""
     arch, prior, choleskys, q = case("fully_coupled", 2, 2)
     X, _ = small.rows()
@@ -221,7 +221,7 @@ def test_lower_gram_and_its_gradient_equal_the_plain_product(size):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
-def test_lower_gram_of_an_unwhitened_factor_has_the_plain_products_gradients():
+def test_lower_gram_of_an_unwhitened_factor_has_exact_gradients():
     """What ``lower_gram`` leaves out of dC above the diagonal reaches neither the factor nor Lk (whiten=False)."""
     rng = np.random.default_rng(0)
     weights, C = (tf.constant(rng.normal(size=(3, 6, 6))) for _ in range(2))

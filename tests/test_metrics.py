@@ -36,7 +36,7 @@ def targets(N: int) -> np.ndarray:
     return np.random.default_rng(99).normal(size=(N, 1))
 
 
-def test_the_registered_metrics_are_those_of_the_papers_with_units_and_directions():
+def test_the_metrics_are_the_papers_with_units_and_directions():
     assert list(METRICS) == [*NAMES, "sharpness", "interval_score_90", "pinball"]
     assert {each.unit for each in METRICS.values()} == {"nats", "units of y", "share"}
     assert METRICS["tll"].direction == "higher"
@@ -44,7 +44,7 @@ def test_the_registered_metrics_are_those_of_the_papers_with_units_and_direction
     assert (METRICS["coverage_95"].direction, METRICS["coverage_95"].target) == ("nearer", 0.95)
 
 
-def test_less_loss_is_better_whatever_the_direction():
+def test_less_loss_is_better_for_both_directions():
     assert METRICS["tll"].loss(1.0) < METRICS["tll"].loss(0.5)
     assert METRICS["rmse"].loss(0.5) < METRICS["rmse"].loss(1.0)
     assert METRICS["coverage_95"].loss(0.94) < METRICS["coverage_95"].loss(1.0)
@@ -63,7 +63,7 @@ def test_rmse_is_that_of_the_mixture_mean():
 
 
 @pytest.mark.parametrize("components", [1, 2, 5])
-def test_crps_is_the_integral_of_the_squared_difference_of_distribution_functions(components):
+def test_crps_is_the_integral_of_the_squared_difference_of_cdfs(components):
     mixture, y = mixture_of(components, 1, seed=components), 0.7
     cdf = lambda z: mixture.cdf(np.full((1, 1), z)).item()
     below = quad(lambda z: cdf(z) ** 2, -25, y, epsabs=1e-13, limit=400)[0]
@@ -95,7 +95,7 @@ def test_coverage_counts_targets_between_the_two_quantiles():
 @pytest.mark.parametrize(
     ("rows", "repetitions", "expected", "tolerance"), [(50, 300, 0.044, 0.004), (20_000, 30, 0.002, 6e-4)]
 )
-def test_calibration_error_of_a_perfect_predictor_is_what_the_docstring_says(rows, repetitions, expected, tolerance):
+def test_calibration_error_of_a_perfect_predictor_is_as_documented(rows, repetitions, expected, tolerance):
     generator = np.random.default_rng(7)
     mixture = GaussianMixture(np.zeros((1, rows, 1)), np.ones((1, rows, 1)))
     errors = [scored("calibration_error", mixture, generator.normal(size=(rows, 1))) for _ in range(repetitions)]
@@ -134,7 +134,7 @@ def test_scores_are_plain_floats_under_every_registered_name():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
-def test_a_score_that_is_not_finite_raises_instead_of_entering_an_average(bad):
+def test_a_score_that_is_not_finite_raises(bad):
     Y = targets(10)
     Y[3] = bad
     with np.errstate(all="ignore"), pytest.raises(Diverged, match="tll ="):
@@ -156,7 +156,7 @@ def test_distance_is_to_the_nearest_training_row(features):
     assert distances[4] == 0
 
 
-def test_distances_beyond_the_affordable_are_not_a_number_at_evenly_spaced_rows():
+def test_distances_of_large_tables_are_computed_at_evenly_spaced_rows():
     X_test, X_train = np.random.default_rng(0).normal(size=(2, 100, 3))
     distances = nearest_distances(X_test, X_train, max_work=100 * 3 * 25)
     np.testing.assert_array_equal(np.flatnonzero(np.isfinite(distances)), np.arange(0, 100, 4))
@@ -166,7 +166,7 @@ def frame_of(rows, log_density) -> pd.DataFrame:
     return pd.DataFrame({"row": rows, "y": np.asarray(rows, float), "log_density": log_density})
 
 
-def test_win_share_and_difference_pair_by_row_whatever_the_order():
+def test_win_share_and_difference_pair_rows_in_any_order():
     a, b = frame_of([1, 2, 3, 4], [0.0, 1.0, 2.0, 5.0]), frame_of([4, 3, 2, 1], [1.0, 3.0, 1.0, -1.0])
     assert win_share(a, b) == 0.5  # rows 1 and 4; row 2 is a tie
     assert win_share(b, a) == 0.25

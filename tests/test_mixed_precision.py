@@ -82,7 +82,7 @@ def test_training_does_not_find_the_rounding_errors_of_the_bound():
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", door.first_of(TAKE_IT))
-def test_methods_that_take_it_run_to_a_whole_record(method, tmp_path):
+def test_methods_with_mixed_precision_run_to_a_whole_record(method, tmp_path):
     settings = [f"method={method}", "dataset=diabetes", "budget=smoke", "precision=mixed", f"results_dir={tmp_path}"]
     assert main(["run", *settings, "progress=false", "plot=false"]) == 0
     directory = next((tmp_path / "runs").rglob(store.RECORD)).parent
@@ -90,7 +90,7 @@ def test_methods_that_take_it_run_to_a_whole_record(method, tmp_path):
     assert np.isfinite(store.read_record(directory)["scores"]["tll"])
 
 
-def test_every_method_that_does_not_take_it_says_so(capsys):
+def test_methods_without_mixed_precision_refuse_it(capsys):
     refused = [
         name
         for name in groups.names("method")
@@ -102,6 +102,6 @@ def test_every_method_that_does_not_take_it_says_so(capsys):
         assert "precision=float64" in capsys.readouterr().err
 
 
-def test_other_kernels_are_refused_with_it(capsys):
+def test_other_kernels_are_refused_with_mixed_precision(capsys):
     assert main(["validate", "method=mf", "precision=mixed", "method.kernel=matern52"]) == 2
     assert "squared_exponential" in capsys.readouterr().err

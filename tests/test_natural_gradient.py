@@ -124,7 +124,7 @@ def test_fully_coupled_steps_as_one_dense_gaussian():
     np.testing.assert_allclose(blocks.dense()[0], expected[0][0], rtol=0, atol=1e-12)
 
 
-def test_a_step_too_long_is_halved_until_the_precision_is_positive_definite():
+def test_a_step_is_halved_until_the_precision_is_positive_definite():
     m, C, dm, _ = state()
     dC = -100.0 * C  # the precision falls: a step of 1 would make it negative
     new_m, new_C = natural_step(m, C, dm, dC, tf.constant(1.0))
@@ -145,7 +145,7 @@ def test_no_cancellation_at_the_papers_starting_value():
 
 
 @pytest.mark.parametrize("method", ["star", "stripes", "arrow", "chain", "custom", "sod"])
-def test_other_posteriors_refuse_natural_gradients_and_say_why(method):
+def test_other_posteriors_refuse_natural_gradients_with_the_reason(method):
     with pytest.raises(UserError, match="natural") as refusal:
         resolve_overrides([f"method={method}", "optimiser=natgrad_adam"])
     assert "mf" in str(refusal.value)

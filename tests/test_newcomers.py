@@ -47,7 +47,7 @@ def test_a_record_calls_a_familys_objective_by_its_name(method, words, monkeypat
     assert door.run(tmp_path, f"method={method}", "dataset=diabetes", "budget=smoke").record["objective"] == words
 
 
-def test_the_name_of_the_objective_is_no_part_of_what_was_computed(monkeypatch, tmp_path):
+def test_the_name_of_the_objective_does_not_enter_the_digest(monkeypatch, tmp_path):
     """Records from before it was named stay valid: neither the hash's settings nor the directory know it."""
     door.without_training(monkeypatch)
     run = door.run(tmp_path, "method=gpr", "dataset=diabetes", "budget=smoke")
@@ -55,7 +55,7 @@ def test_the_name_of_the_objective_is_no_part_of_what_was_computed(monkeypatch, 
     assert run.directory.name == "split0-seed0"
 
 
-def test_a_picture_has_the_name_too(monkeypatch, tmp_path):
+def test_a_picture_names_the_objective(monkeypatch, tmp_path):
     door.without_training(monkeypatch)
     run = door.run(tmp_path, "method=sghmc", "dataset=diabetes", "budget=smoke")
     assert door.command("show", str(run.directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
@@ -159,7 +159,7 @@ WRONG_DATA = {
 
 
 @pytest.mark.parametrize("case", WRONG_DATA)
-def test_validate_refuses_the_data_that_run_refuses_in_the_same_words(case, tmp_path, capsys):
+def test_validate_refuses_data_with_the_message_of_run(case, tmp_path, capsys):
     text, target, words = WRONG_DATA[case]
     path = written(tmp_path, text) if text else f"dataset.path={tmp_path / 'none.csv'}"
     given = ("dataset=csv", path, *([f"dataset.target={target}"] if target else []), f"results_dir={tmp_path}")
@@ -182,7 +182,7 @@ def test_validate_refuses_a_split_that_run_refuses(given, words, tmp_path, capsy
     assert refused(capsys, "run", *given, f"results_dir={tmp_path}") == sentence
 
 
-def test_validate_knows_how_large_a_data_set_is_that_is_not_downloaded(monkeypatch, tmp_path, capsys):
+def test_validate_knows_the_size_of_a_data_set_before_its_download(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("DGPBENCH_CACHE", str(tmp_path))
     monkeypatch.delenv("DGPBENCH_MIRROR", raising=False)
     assert "this split has 463,715" in refused(capsys, "validate", "dataset=year", "task=fixed", "method=gpr")
@@ -192,14 +192,14 @@ def test_validate_knows_how_large_a_data_set_is_that_is_not_downloaded(monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def test_validate_looks_at_every_value_of_a_sweep(tmp_path, capsys):
+def test_validate_checks_every_value_of_a_sweep(tmp_path, capsys):
     path = written(tmp_path, "a,y\n" + "\n".join(f"{row},{row * row}" for row in range(20)))
     given = ("dataset=csv", path, "dataset.target=y", "method=sgpr", "method.num_inducing=4,18", "--multirun")
     assert door.command("validate", *given) == 0
     assert "19" in refused(capsys, "validate", *given[:-2], "method.num_inducing=4,19", "--multirun")
 
 
-def test_the_share_of_training_rows_is_below_one_in_the_help_and_in_validation(capsys):
+def test_train_fraction_is_below_one_in_help_and_validation(capsys):
     assert door.command("run", "--help") == 0
     assert re.search(r"task\.train_fraction=.*above 0 and below 1; default 0.9\)", capsys.readouterr().out)
     assert "above 0 and below 1" in refused(capsys, "validate", "task.train_fraction=1")
@@ -207,7 +207,7 @@ def test_the_share_of_training_rows_is_below_one_in_the_help_and_in_validation(c
 
 
 @pytest.mark.parametrize("inside", ["file", "file/below", "dangling/below"])
-def test_a_results_folder_that_cannot_be_is_one_sentence(inside, tmp_path, capsys):
+def test_an_impossible_results_folder_is_a_clean_error(inside, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     (tmp_path / "dangling").symlink_to(tmp_path / "dangling")  # to itself
     given = ("dataset=diabetes", "method=gpr", "budget=smoke", f"results_dir={tmp_path / inside}")
@@ -216,7 +216,7 @@ def test_a_results_folder_that_cannot_be_is_one_sentence(inside, tmp_path, capsy
     assert "results_dir=" in sentence
 
 
-def test_reproducing_into_a_file_is_refused_in_words(tmp_path, capsys):
+def test_reproducing_into_a_file_is_refused(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     given = ("lindinger2020_figs6", "budget=smoke", f"results_dir={tmp_path / 'file'}")
     assert door.command("reproduce", *given) == 2
@@ -241,13 +241,13 @@ def test_splits_that_an_item_does_not_have_are_refused(capsys):
     assert "has no split 10, 11," in capsys.readouterr().err
 
 
-def test_a_trace_without_runs_says_where_there_are_some(tmp_path, capsys):
+def test_a_trace_without_runs_names_where_runs_exist(tmp_path, capsys):
     given = (f"results_dir={tmp_path}", "dataset=boston", "method=star")
     assert door.command("results", "trace", "lindinger2020_table1", *given) == 2
     assert "dataset=boston method=star at budget=paper has a record" in capsys.readouterr().err
 
 
-def test_the_ending_of_a_file_says_the_format_of_a_table(tmp_path, capsys):
+def test_the_suffix_of_a_file_determines_the_format_of_a_table(tmp_path, capsys):
     words = ("table", "lindinger2020_table1", f"results_dir={tmp_path}", "--output", str(tmp_path / "x.tex"))
     assert door.command(*words) == 0
     assert "\\begin{tabular}" in (tmp_path / "x.tex").read_text()
@@ -287,7 +287,7 @@ def own_rows(tmp_path, rows: int = 30):
 
 @pytest.mark.parametrize("copy", COPIES)
 @pytest.mark.parametrize("command", ["run", "validate"])
-def test_a_copy_of_the_training_file_is_no_test_file(command, copy, tmp_path, capsys):
+def test_a_copy_of_the_training_file_is_not_a_test_file(command, copy, tmp_path, capsys):
     frame, words = own_rows(tmp_path)
     name, write = COPIES[copy]
     write(frame, tmp_path / name)
@@ -321,14 +321,14 @@ def test_duplicates_that_a_random_split_leaks_are_counted(tmp_path, capsys):
     assert all(2 <= int(count[1]) <= 6 for count in counts)
 
 
-def test_a_table_without_duplicates_has_no_word_of_them(tmp_path, capsys):
+def test_duplicates_are_not_mentioned_if_there_are_none(tmp_path, capsys):
     assert door.command("validate", *own_rows(tmp_path)[1]) == 0
     assert "also among" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("swept", ["range(0)", "range(0,1,0)", "interval(0,1)"])
 @pytest.mark.parametrize("command", ["run", "validate"])
-def test_a_sweep_that_is_no_list_of_values_is_refused(command, swept, tmp_path, capsys):
+def test_a_sweep_that_is_not_a_list_of_values_is_refused(command, swept, tmp_path, capsys):
     given = ["method=sgp", "dataset=boston", f"split={swept}", "-m", f"results_dir={tmp_path}"]
     assert door.command(command, *given) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -336,7 +336,7 @@ def test_a_sweep_that_is_no_list_of_values_is_refused(command, swept, tmp_path, 
     assert "split=range(10) stands for 0 to 9" in line
 
 
-def test_a_combination_of_a_sweep_that_cannot_run_is_refused_before_any_does(tmp_path, capsys):
+def test_an_invalid_combination_of_a_sweep_is_refused_before_any_run(tmp_path, capsys):
     """One layer of mf is possible, and two; two of sgp are not."""
     given = ["method=mf,sgp", "method.num_layers=1,2", "dataset=boston", *QUICK[:1], f"results_dir={tmp_path}", "-m"]
     for command in ("validate", "run"):
@@ -357,7 +357,7 @@ def test_a_text_with_a_nul_character_is_refused(table, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("encoding", ["base64", "no-such"])
-def test_an_encoding_that_is_none_of_texts_is_refused(encoding, table, capsys):
+def test_an_encoding_that_is_not_of_texts_is_refused(encoding, table, capsys):
     assert door.command("validate", *table, "method=sgp", f"dataset.encoding={encoding}") == 2
     assert f"dataset.encoding={encoding} is not a text encoding" in capsys.readouterr().err
 
@@ -419,7 +419,7 @@ def test_locks_can_be_held_by_all_who_can_write_to_the_results(monkeypatch, tmp_
     assert (len(list(locks.iterdir())), modes) == (2, {0o664})
 
 
-def test_a_check_of_the_pages_says_that_it_takes_a_minute(monkeypatch, capsys):
+def test_a_check_of_the_pages_announces_its_duration(monkeypatch, capsys):
     from scripts.docs.__main__ import main
 
     monkeypatch.setattr("scripts.docs.pages.stale", lambda folder: [])

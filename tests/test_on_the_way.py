@@ -82,9 +82,7 @@ def test_scores_are_of_the_parameters_at_that_iteration_in_original_units(data, 
 
 
 @pytest.mark.full
-def test_the_draws_of_test_scores_are_not_those_of_the_predictions_and_the_same_at_every_iteration(
-    data, traced, tmp_path
-):
+def test_test_scores_have_their_own_draws_equal_at_every_iteration(data, traced, tmp_path):
     still = ("training.learning_rate=1e-30", f'init_from="{traced.directory}"')
     run = door.run(tmp_path, *data, *DEEP, TRACED, *still)
     assert run.trace["test_tll"].nunique() == 1
@@ -93,7 +91,7 @@ def test_the_draws_of_test_scores_are_not_those_of_the_predictions_and_the_same_
 
 
 @pytest.mark.full
-def test_an_interrupted_run_goes_on_with_the_same_scores(data, traced, tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes_with_the_same_scores(data, traced, tmp_path, monkeypatch):
     keep = Monitor.keep
 
     def stop(log, step, variables, *, now=False):
@@ -122,14 +120,14 @@ def test_an_interrupted_run_goes_on_with_the_same_scores(data, traced, tmp_path,
         (1500, range(20, 1501, 20)),
     ],
 )
-def test_test_rows_are_scored_at_each_hundredth_of_the_iterations_and_at_the_last(iterations, expected):
+def test_test_rows_are_scored_at_every_hundredth_and_the_last_iteration(iterations, expected):
     log = Monitor(test=lambda predict: Scored(predict(None, 0), 1.0))
     for iteration in [*range(10, iterations, 10), iterations]:
         log.record(iteration, 0.0, None, iterations, lambda X, seed, at=iteration: at)
     assert [row.test_tll for row in log.trace if row.test_tll is not None] == list(expected)
 
 
-def test_time_of_test_scores_is_counted_apart_and_goes_on_after_a_resume(tmp_path, monkeypatch):
+def test_time_of_test_scores_is_counted_apart_also_after_a_resume(tmp_path, monkeypatch):
     from dgpbench.training import monitor as module
 
     ticks = iter(range(1000))
@@ -159,7 +157,7 @@ def test_predictions_that_are_not_finite_leave_a_gap_and_end_nothing():
 
 
 @pytest.mark.parametrize("method", ["gpr", "sgpr", "sghmc"])
-def test_a_method_that_has_no_predictions_on_the_way_says_so_in_a_sentence(method, capsys):
+def test_a_method_that_cannot_predict_during_training_refuses(method, capsys):
     assert door.command("run", f"method={method}", TRACED) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "has no setting 'training.trace_test'; it has max_iterations" in line
@@ -169,7 +167,7 @@ def test_a_method_that_has_no_predictions_on_the_way_says_so_in_a_sentence(metho
 
 
 @pytest.mark.full
-def test_the_item_of_jains_figure_11_asks_for_test_scores(capsys, tmp_path):
+def test_the_item_of_jains_figure_11_sets_test_scores(capsys, tmp_path):
     from dgpbench.experiments import items, plan
 
     runs = [each.run for each in plan.plan_of(items.load("jain2021_fig11", [f"results_dir={tmp_path}"]))]

@@ -39,7 +39,7 @@ def finished(given, tmp_path_factory) -> door.Run:
 
 
 @pytest.mark.full
-def test_the_record_says_what_each_column_became_on_the_training_rows(finished):
+def test_the_record_describes_the_encoding_of_each_column(finished):
     data, frame = finished.record["data"], houses()
     train = sorted(set(range(60)) - set(finished.points["row"]))
     area = frame["area"].iloc[train]
@@ -51,7 +51,7 @@ def test_the_record_says_what_each_column_became_on_the_training_rows(finished):
     assert np.isfinite(list(finished.scores.values())).all()
 
 
-def test_the_summary_and_show_list_the_columns_and_say_whether_it_is_calibrated(finished, capsys):
+def test_the_summary_and_show_list_the_columns_and_the_calibration(finished, capsys):
     assert door.command("show", str(finished.directory)) == 0
     text = capsys.readouterr().out
     assert "  colour: 2 columns of 0 and 1, one for each category (blue, red)" in text
@@ -68,7 +68,7 @@ def test_show_draws_partial_dependence_of_a_users_own_table(finished, tmp_path):
 
 
 @pytest.mark.full
-def test_a_run_of_a_users_own_table_is_carried_out_again_where_the_table_is_named(given, finished, tmp_path, capsys):
+def test_a_run_of_a_users_own_table_is_redone_where_the_table_is_named(given, finished, tmp_path, capsys):
     run = str(finished.directory)
     assert door.command("results", "redo", run) == 2
     assert "is of a table of your own, houses-" in capsys.readouterr().err

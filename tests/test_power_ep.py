@@ -66,7 +66,7 @@ def sampled(prior, normals):
     return lambda cavity, choleskys, X: marginalise(prior, cavity, choleskys, X, normals)
 
 
-def test_inverses_and_their_gradients_equal_those_of_tensorflows_own_operations():
+def test_inverses_and_their_gradients_equal_tensorflows():
     rng = np.random.default_rng(0)
     A = rng.normal(size=(2, M, M))
     P, g = tf.constant(A @ A.transpose(0, 2, 1) + np.eye(M)), tf.constant(np.tril(rng.normal(size=(2, M, M))))
@@ -112,7 +112,7 @@ def test_energy_tends_to_the_elbo_as_the_power_vanishes(num_layers):
     assert abs(extrapolated - bound) < 1e-5
 
 
-def test_matched_energy_of_two_layers_tends_to_the_exact_elbo_as_the_power_vanishes():
+def test_matched_energy_of_two_layers_tends_to_the_elbo():
     arch = architecture(2)
     prior, q, (X, y) = small.prior(arch), sites(arch.widths), small.rows()
     power = 1e-5
@@ -177,7 +177,7 @@ def test_depth_one_aep_equals_aepmcm(power):
     )
 
 
-def test_linear_gaussian_toy_has_the_exact_energy_by_moments_and_in_the_limit_by_samples():
+def test_a_linear_gaussian_toy_has_the_exact_energy():
     """Two layers, the second linear with vanishing kernel and without sites: y is Gaussian under the cavity."""
     power = 1.0
     arch = architecture(2, 1, output_noise=0.3)

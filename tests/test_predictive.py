@@ -16,7 +16,7 @@ def mixture_of(S: int, N: int, P: int = 1, seed: int = 0) -> GaussianMixture:
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_log_density_and_cdf_are_the_components_means_as_scipy_has_them(outputs):
+def test_log_density_and_cdf_are_the_means_of_scipys_components(outputs):
     mixture, Y = mixture_of(7, 11, outputs), np.random.default_rng(1).normal(size=(11, outputs))
     components = norm(mixture.means, np.sqrt(mixture.variances))
     np.testing.assert_allclose(mixture.log_density(Y), np.log(components.pdf(Y).mean(axis=0)), atol=1e-12)
@@ -28,7 +28,7 @@ def test_log_density_is_finite_where_the_density_underflows():
     np.testing.assert_allclose(mixture.log_density(np.full((1, 1), 100.0)), norm.logpdf(100.0), rtol=1e-14)
 
 
-def test_the_density_integrates_to_one_and_its_moments_are_mean_and_variance():
+def test_the_density_integrates_to_one_with_mean_and_variance():
     mixture = mixture_of(5, 1)
     density = lambda y: np.exp(mixture.log_density(np.full((1, 1), y))).item()
     moment = lambda power, centre: quad(lambda y: (y - centre) ** power * density(y), -25, 25, epsabs=1e-13, limit=500)[
@@ -79,7 +79,7 @@ def test_the_quantile_of_a_cdf_is_the_point_it_came_from():
 
 @pytest.mark.parametrize(("means", "deviations"), [([0, 0], [1, 1000]), ([-5, 5], [1, 1]), ([0, 0, 10], [1, 1, 0.1])])
 @pytest.mark.parametrize("p", [0.25, 0.45, 0.6])
-def test_a_quantile_is_found_where_the_density_is_nearly_flat_between_modes(means, deviations, p):
+def test_a_quantile_between_modes_is_found(means, deviations, p):
     means, variances = np.reshape(means, (-1, 1, 1)), np.reshape(np.square(deviations), (-1, 1, 1))
     mixture = GaussianMixture(means.astype(float), variances.astype(float))
     np.testing.assert_allclose(mixture.cdf(mixture.quantile(p)), p, rtol=1e-10)
@@ -148,7 +148,7 @@ def test_targets_of_another_shape_are_refused_rather_than_broadcast(shape):
         (np.zeros((1, 3, 1)), np.array([1.0, np.inf, -1.0]).reshape(1, 3, 1), "2 of 3 predictive variances"),
     ],
 )
-def test_a_mixture_that_is_none_is_refused_with_a_sentence(means, variances, message):
+def test_an_invalid_mixture_is_refused(means, variances, message):
     with pytest.raises(ValueError, match=message):
         GaussianMixture(means, variances)
 

@@ -29,7 +29,7 @@ def test_quantiles_of_a_gaussian_have_its_scores():
     assert scores["pinball"] == pytest.approx(all_scores(exact)["pinball"], rel=1e-10)
 
 
-def test_rounding_of_a_level_costs_no_score():
+def test_a_rounded_level_has_its_score():
     for levels in (
         np.array([0.025, 0.05, 0.5, 0.95, 0.975], np.float32),
         np.array([1 - 0.975, 0.05, 0.5, 0.95, 0.975]),
@@ -39,7 +39,7 @@ def test_rounding_of_a_level_costs_no_score():
     assert {"q05", "q95"} <= set(per_row(quantiles(ends), Y))
 
 
-def test_the_crps_of_quantiles_is_the_integral_of_their_distribution_function():
+def test_the_crps_of_quantiles_is_the_integral_of_their_cdf():
     levels, values = np.array([0.1, 0.5, 0.6, 0.8]), np.array([0.0, 1.0, 1.0, 3.0])
     x = np.linspace(-3, 6, 900_001)
     F = np.where(x < 0, 0.0, np.where(x < 1, 0.1 + 0.4 * x, np.where(x < 3, 0.6 + 0.1 * (x - 1), 1.0)))
@@ -108,7 +108,7 @@ def test_samples_have_the_scores_of_their_empirical_distribution():
     ("levels", "values"),
     [([0.5], [[1.0]]), ([0.5, 0.2], [[1.0], [2.0]]), ([0.0, 0.5], [[1.0], [2.0]]), ([0.1, 0.9], [1, 2])],
 )
-def test_quantiles_that_are_none_are_refused(levels, values):
+def test_invalid_quantiles_are_refused(levels, values):
     with pytest.raises(ValueError, match="quantiles need"):
         Quantiles(levels, np.array(values))
 

@@ -10,7 +10,7 @@ import numpy as np
 from dgpbench.system import provenance
 
 
-def test_the_git_state_of_a_checkout_and_of_a_package_inside_another_repository(tmp_path):
+def test_the_git_state_is_of_the_packages_own_repository_only(tmp_path):
     git = lambda *arguments: subprocess.run(["git", "-C", tmp_path, *arguments], check=True, capture_output=True)
     git("init")
     (tmp_path / "dgpbench").mkdir()
@@ -30,7 +30,7 @@ def test_the_git_state_of_a_checkout_and_of_a_package_inside_another_repository(
     assert provenance.git_state(tmp_path / "dgpbench") is None
 
 
-def test_the_code_whose_commit_a_record_keeps_is_this_checkout():
+def test_the_commit_in_a_record_is_that_of_this_checkout():
     checkout = Path(__file__).resolve().parents[1]
     assert checkout == provenance.SOURCE
     if (checkout / ".git").exists():
@@ -51,7 +51,7 @@ def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
     assert provenance.versions()["no-such-package-at-all"] is None
 
 
-def test_generations_of_a_processor_that_have_one_name_are_told_apart(tmp_path, monkeypatch):
+def test_generations_of_a_processor_with_one_name_differ(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.platform", "linux")
     named = {}
     for number in (1, 17):

@@ -68,7 +68,7 @@ def test_a_killed_writing_is_cleared_away_by_the_next(run):
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
-def test_a_disk_that_cannot_be_written_is_refused_in_a_sentence_and_keeps_the_older_record(run, monkeypatch, code):
+def test_a_disk_that_cannot_be_written_keeps_the_older_record(run, monkeypatch, code):
     def full(handle):
         raise OSError(code, os.strerror(code))
 
@@ -143,7 +143,7 @@ def test_a_truncated_record_is_named_and_counts_as_missing(run, share):
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 1}', '{"schema": "x"}', "3", "\x00\x01", '{"schema": NaN}'])
-def test_json_that_is_no_record_is_refused(tmp_path, text):
+def test_json_that_is_not_a_record_is_refused(tmp_path, text):
     (tmp_path / "record.json").write_text(text)
     with pytest.raises(ValueError, match=r"record\.json"):
         store.read_record(tmp_path)
@@ -179,7 +179,7 @@ def test_a_file_from_elsewhere_and_a_record_in_the_wrong_place_are_found(run, tm
     assert "another run" in problems
 
 
-def test_a_record_with_a_mangled_identity_is_a_problem_and_no_exception(run):
+def test_a_record_with_a_mangled_identity_is_a_problem(run):
     record = json.loads((run / "record.json").read_text())
     (run / "record.json").write_text(json.dumps(record | {"identity": {"task": "x"}}))
     assert "not as dgpbench writes it" in store.verify_run(run)[0]
@@ -195,7 +195,7 @@ def test_all_records_are_found_and_a_damaged_one_stops_nothing(tmp_path):
     assert [isinstance(record, ValueError) for _, record in found] == [False, True, False]
 
 
-def test_a_results_folder_that_is_not_there_holds_no_records(tmp_path):
+def test_a_missing_results_folder_has_no_records(tmp_path):
     assert list(store.find_records(tmp_path / "nowhere")) == []
 
 

@@ -54,7 +54,7 @@ def rescore(run: door.Run, capsys, *options: str) -> tuple[int, str]:
 
 
 @pytest.mark.full
-def test_a_run_keeps_what_its_scores_are_made_of_and_they_agree_to_the_bit(left, capsys):
+def test_scores_are_recomputed_from_the_points_to_the_bit(left, capsys):
     points, scores = left.points, left.scores
     y, quantiles = points["y"].to_numpy(), points[["q05", "q25", "q50", "q75", "q95"]].to_numpy()
     assert np.all(np.diff(quantiles, axis=1) > 0)
@@ -77,7 +77,7 @@ def test_a_run_keeps_what_its_scores_are_made_of_and_they_agree_to_the_bit(left,
 
 
 @pytest.mark.parametrize("name", ["tll", "crps", "coverage_90", "interval_score_90", "pinball", "sharpness"])
-def test_a_score_that_its_points_do_not_give_is_named_with_how_far_it_is_off(left, capsys, name):
+def test_a_score_that_differs_from_its_points_is_named_with_the_error(left, capsys, name):
     true = left.scores[name]
     wrong = true + (-0.015625 if name.startswith("coverage") else 0.015625)
     rewrite(left, **{name: wrong})
@@ -102,7 +102,7 @@ def test_a_changed_row_shows_in_every_score_that_it_enters(left, capsys):
 
 
 @pytest.mark.parametrize("wrong", [None, "rmse"])
-def test_points_from_before_crps_and_quantiles_are_rescored_for_what_they_allow(left, capsys, wrong):
+def test_points_without_crps_and_quantiles_are_rescored_in_part(left, capsys, wrong):
     scores = left.scores
     old = left.points.drop(columns=["crps", "q05", "q25", "q50", "q75", "q95"])
     rewrite(left, old, **({} if wrong is None else {wrong: scores[wrong] * 1.01}))
@@ -115,7 +115,7 @@ def test_points_from_before_crps_and_quantiles_are_rescored_for_what_they_allow(
     assert len(differing) == (wrong is not None)
 
 
-def test_a_difference_in_the_last_bits_is_none(left, capsys):
+def test_a_difference_in_the_last_bits_is_ignored(left, capsys):
     rewrite(left, tll=left.scores["tll"] * (1 + 1e-13))
     assert rescore(left, capsys)[0] == 0
     rewrite(left, tll=left.scores["tll"] * (1 + 1e-7))
@@ -130,7 +130,7 @@ def test_points_that_cannot_be_read_are_named_and_the_others_are_rescored(left, 
     assert "0 of 1 finished runs have the scores that their points give, 0 do not, 1 could not be rescored" in printed
 
 
-def test_a_score_that_is_no_number_is_named(left, capsys):
+def test_a_score_that_is_not_a_number_is_named(left, capsys):
     forge(left.directory / "record.json", lambda record: record["scores"].update(tll="much"))
     code, printed = rescore(left, capsys)
     assert code == 1

@@ -58,18 +58,18 @@ def own(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_file_imports_from_its_own_room_and_those_before_it(path):
+def test_a_file_imports_from_its_own_package_and_those_before_it(path):
     allowed = ROOMS[: ROOMS.index(room_of(path)) + 1]
     wrong = [name for name in own(path) if name.split(".")[1] not in (*allowed, "__version__")]
     assert not wrong
 
 
-def test_every_room_is_in_the_order_and_no_more_than_nine_files_lie_at_the_top():
+def test_every_package_is_in_the_order_and_at_most_nine_files_are_at_top():
     assert {room_of(path) for path in FILES} == set(ROOMS)
     assert len(list(PACKAGE.glob("*.py"))) <= 9
 
 
-def test_no_file_imports_itself_through_others():
+def test_imports_have_no_cycle():
     modules = {".".join(("dgpbench", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in FILES}
     arrows = {module: {_module(name, modules) for name in own(path)} - {None} for module, path in modules.items()}
     done: set[str] = set()
@@ -84,7 +84,7 @@ def _module(name: str, modules: dict[str, Path]) -> str | None:
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if room_of(path) not in TENSORFLOW_ROOMS], ids=str)
-def test_tensorflow_is_imported_at_the_top_of_no_file_outside_its_rooms(path):
+def test_tensorflow_is_imported_at_the_top_in_its_packages_only(path):
     assert not {name.split(".")[0] for name, at_top in imported(path) if at_top} & HEAVY
 
 
@@ -100,7 +100,7 @@ def test_tensorflow_is_imported_at_the_top_of_no_file_outside_its_rooms(path):
         "estimator",
     ],
 )
-def test_a_door_opens_without_tensorflow(module):
+def test_an_entry_module_is_imported_without_tensorflow(module):
     code = f"import sys, dgpbench.{module}; assert not {HEAVY!r} & set(sys.modules), sorted(sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr[-500:]

@@ -124,7 +124,7 @@ def test_a_setting_that_changes_a_result_makes_another_run(key, plain, tmp_path)
     assert after.directory != before.directory
 
 
-def test_settings_that_change_no_result_make_the_same_run(plain):
+def test_settings_that_do_not_change_results_make_the_same_run(plain):
     assert set(OUTSIDE) <= set(SETTINGS)
     for key, value in OUTSIDE.items():
         assert door.identity(DATA, f"{key}={value}") == plain(), key
@@ -143,7 +143,7 @@ def test_another_optimiser_is_another_run(plain):
     assert after.directory.name.endswith("+optimiser=natgrad_adam")
 
 
-def test_asking_for_the_values_that_are_had_anyway_is_the_same_run(plain):
+def test_setting_the_default_values_is_the_same_run(plain):
     asked = ("training.learning_rate=5e-3", "method.num_inducing=128.0", "seed=0", "optimiser=adam")
     assert door.identity(DATA, *asked) == plain()
 

@@ -206,7 +206,7 @@ def test_the_same_run_in_another_folder_has_the_same_bits(sparse, data, tmp_path
 
 
 @pytest.mark.full
-def test_the_grid_of_one_feature_is_the_predictive_density_in_original_units(exact):
+def test_the_grid_of_one_feature_is_the_density_in_original_units(exact):
     """y = -1 left of 0 and 1 right of it; GP regression's posterior by hand."""
     rng = np.random.Generator(np.random.PCG64(0))
     x = rng.uniform(0.2, 2, 100) * rng.choice([-1, 1], 100)

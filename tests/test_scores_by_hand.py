@@ -104,12 +104,12 @@ def test_the_calibration_error_of_targets_at_the_median_is_one_half():
     assert scored("calibration_error", gaussian(7), np.zeros((7, 1))) == pytest.approx(0.5, abs=1e-14)
 
 
-def test_the_calibration_error_of_targets_beyond_every_interval_is_one_half():
+def test_the_calibration_error_beyond_every_interval_is_one_half():
     assert scored("calibration_error", gaussian(7), np.full((7, 1), 5.0)) == pytest.approx(0.5, abs=1e-14)
 
 
 @pytest.mark.parametrize(("percent", "reach"), [(50, 0.6744898), (80, 1.2815516), (90, 1.6448536), (95, 1.9599640)])
-def test_a_target_just_inside_the_interval_is_covered_and_one_just_outside_is_not(percent, reach):
+def test_targets_just_inside_are_covered_and_just_outside_are_not(percent, reach):
     Y = 3 + 2 * np.array([reach - 1e-6, reach + 1e-6, 1e-6 - reach, -1e-6 - reach, 0.0])[:, None]
     covered = scored(f"coverage_{percent}", gaussian(5, 3.0, 4.0), Y)
     assert covered == pytest.approx(3 / 5)
@@ -141,7 +141,7 @@ def test_quantiles_of_a_gaussian_are_scipys():
     np.testing.assert_allclose(gaussian(1, 3.0, 4.0).quantile(p).ravel(), norm.ppf(p, 3, 2), rtol=1e-12)
 
 
-def test_the_variance_of_a_mixture_has_the_spread_of_its_means_divided_by_their_number():
+def test_the_variance_of_a_mixture_divides_by_the_number_of_means():
     # 1/S sum (m_s - mean)^2 over -3, 0, 3 is 6, not the unbiased 9.
     mixed = GaussianMixture(np.array([-3.0, 0.0, 3.0]).reshape(3, 1, 1), np.array([1.0, 2.0, 3.0]).reshape(3, 1, 1))
     assert mixed.variance.item() == pytest.approx(2 + 6)
@@ -168,7 +168,7 @@ def test_a_change_of_units_multiplies_variances_by_the_square():
     np.testing.assert_allclose(moved.variances[..., 0], 9 * VARIANCES)
 
 
-def test_a_line_of_points_says_what_the_mixture_says_of_that_row():
+def test_a_line_of_points_has_the_mixtures_values_of_that_row():
     X_test = np.array([[0.0, 0.0], [3.0, 4.0], [1.0, 1.0], [-2.0, 0.0]])
     X_train = np.array([[0.0, 0.0], [1.0, 2.0], [-2.0, 3.0]])
     frame = points_table(per_row(mixture(), Y[:, None]), X_test, X_train, np.array([40, 7, 19, 3]))
@@ -190,7 +190,7 @@ def test_a_line_of_points_says_what_the_mixture_says_of_that_row():
         np.testing.assert_allclose(frame[name], column, rtol=rtol, atol=1e-13, err_msg=name)
 
 
-def test_direct_comparisons_are_of_the_same_rows_and_a_tie_is_no_win():
+def test_direct_comparisons_pair_rows_and_a_tie_is_not_a_win():
     a = pd.DataFrame({"row": [5, 6, 7, 8], "y": [1.0, 2, 3, 4], "log_density": [-1.0, -2.0, -3.0, -4.0]})
     b = pd.DataFrame({"row": [8, 7, 6, 5], "y": [4.0, 3, 2, 1], "log_density": [-4.5, -1.0, -2.0, -1.25]})
     assert win_share(a, b) == 2 / 4  # rows 5 and 8; row 6 is a tie, row 7 is lost

@@ -115,7 +115,7 @@ def test_one_step_uses_old_values_on_every_right_hand_side():
         np.testing.assert_allclose(ours, expected, rtol=1e-14)
 
 
-def test_freezing_at_the_mean_averages_what_was_accumulated_and_at_the_last_keeps_the_snapshot():
+def test_freezing_averages_the_accumulated_or_keeps_the_last():
     for freeze, expected in {"mean": 6.5, "last": 1.0}.items():
         sampler = Sampler(np.zeros((1, 1)), 5, SamplerConstants(freeze=freeze))
         for gradient, weight in ((9.0, 0.0), (2.0, 1.0), (3.0, 1.0)):
@@ -127,7 +127,7 @@ def test_freezing_at_the_mean_averages_what_was_accumulated_and_at_the_last_keep
         assert sampler.gradient_noise.numpy()[0, 0] == 0.5
 
 
-def test_corrected_noise_takes_off_the_variance_of_the_gradient_and_never_goes_below_zero():
+def test_corrected_noise_subtracts_the_gradient_variance_down_to_zero():
     for noise, expected in ((0.0, 2 * 1e-4 * 0.05 / 5), (1.0, 2 * 1e-4 * 0.05 / 5 - 1e-8), (1e6, 0.0)):
         sampler = Sampler(np.zeros((1, 1)), 5, SamplerConstants(noise="corrected"))
         sampler.gradient_noise.assign([[noise]])
@@ -136,7 +136,7 @@ def test_corrected_noise_takes_off_the_variance_of_the_gradient_and_never_goes_b
 
 
 @pytest.mark.full
-def test_the_estimate_of_the_gradients_variance_is_that_of_minibatches_drawn_without_replacement():
+def test_the_gradient_variance_is_of_minibatches_without_replacement():
     chain, rows = toy_chain(1, "method.noise=corrected", "training.batch_size=10")
     v, seed = tf.constant(np.random.default_rng(0).normal(size=(1, small.M))), tf.constant([1, 2])
     compiled = tf.function(
@@ -216,7 +216,7 @@ def after_two_steps(*settings: str) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.full
-def test_the_final_decay_shortens_the_steps_of_all_but_the_likelihood_variance():
+def test_the_final_decay_shortens_all_steps_but_the_likelihood_variances():
     usual = after_two_steps()
     ended = after_two_steps("training.final_decay=0.1", "training.final_decay_start=0.5")
     start = after_two_steps("training.final_decay=1e-9", "training.final_decay_start=0")
@@ -228,7 +228,7 @@ def test_the_final_decay_shortens_the_steps_of_all_but_the_likelihood_variance()
 
 
 @pytest.mark.full
-def test_adam_beside_the_sampler_remembers_as_long_as_beta_2_says():
+def test_the_samplers_adam_uses_beta_2():
     """Its first step is the same, whatever beta_2 is; its second is not."""
     usual, forgetful = after_two_steps(), after_two_steps("training.beta_2=0.5")
     assert np.any(usual[KERNEL] != forgetful[KERNEL])
@@ -258,7 +258,7 @@ def test_split_layers_keeps_the_order_of_layers_gps_and_inducing_points():
     assert second.numpy()[0, 0].tolist() == [9, 10, 11]
 
 
-def test_autocorrelation_time_of_an_autoregression_is_the_known_one():
+def test_the_autocorrelation_time_of_an_autoregression_is_exact():
     rng, rho = np.random.default_rng(0), 0.8
     trace = np.zeros((20_000, 4))
     for step in range(1, len(trace)):

@@ -67,7 +67,7 @@ def test_a_sites_file_is_put_over_the_defaults(tmp_path):
         ("minutes: [", "cannot read the file"),
     ],
 )
-def test_a_sites_file_that_cannot_be_used_is_refused_with_a_sentence(tmp_path, text, said, capsys):
+def test_an_invalid_site_file_is_refused(tmp_path, text, said, capsys):
     file = tmp_path / "site.yaml"
     file.write_text(text)
     assert main(["reproduce", ITEM, *NARROWED, "--engine", "slurm", "--launcher", str(file)]) == 2
@@ -77,7 +77,7 @@ def test_a_sites_file_that_cannot_be_used_is_refused_with_a_sentence(tmp_path, t
 
 
 @pytest.mark.parametrize("missing", [{"sbatch"}, {"srun"}, {"squeue"}, {"sbatch", "srun", "squeue"}])
-def test_without_slurm_the_command_says_what_is_missing(missing, tmp_path, monkeypatch, capsys):
+def test_without_slurm_the_command_names_what_is_missing(missing, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda name: None if name in missing else name)
     monkeypatch.setitem(sys.modules, "submitit", sys)  # as if it were installed
     assert main(["reproduce", ITEM, *NARROWED, f"results_dir={tmp_path}", "--engine", "slurm"]) == 2
@@ -98,7 +98,7 @@ def test_runs_that_a_queued_job_has_are_known(tmp_path, monkeypatch):
     assert slurm.in_queue(tmp_path) == {"b": "7_1"}
 
 
-def test_a_line_that_was_cut_short_is_passed_over_and_spoils_no_other(tmp_path, monkeypatch):
+def test_a_line_that_was_cut_short_is_skipped_alone(tmp_path, monkeypatch):
     run = resolve_overrides(["method=gpr", f"results_dir={tmp_path}"])
     (tmp_path / "submitted.jsonl").write_text('{"job": "7_0", "directory": "a"}\n[]\n{"job": "7_1", "direc')
     slurm._note(tmp_path, "8_0", [run])

@@ -69,7 +69,7 @@ def exact_gp(model):
     return gpflow.models.GPR(data, model.kernels[0], noise_variance=float(model.noise_variance) + model.jitter)
 
 
-def test_depth_one_with_q_equal_to_the_prior_predicts_as_exact_regression_on_the_subset():
+def test_depth_one_with_the_prior_as_q_predicts_as_gpr_on_the_subset():
     model = with_q_equal_to_the_prior(M)
     X = np.random.default_rng(1).normal(size=(6, D))
     paths = model.paths(tf.constant(X), [], [])
@@ -78,7 +78,7 @@ def test_depth_one_with_q_equal_to_the_prior_predicts_as_exact_regression_on_the
     np.testing.assert_allclose(paths.variance[0], variance[:, 0], rtol=0, atol=1e-10)
 
 
-def test_depth_one_with_every_row_in_the_subset_has_the_evidence_of_exact_regression():
+def test_depth_one_with_every_row_in_the_subset_has_the_evidence_of_gpr():
     model = with_q_equal_to_the_prior(N)
     rows = toy_rows()
     bound = model.bound(model.paths(tf.constant(rows.X), [], []), tf.constant(rows.Y[:, 0]), 0)
@@ -135,7 +135,7 @@ def full_covariance_draws(model, X, num, seed):
 
 @pytest.mark.full
 @pytest.mark.parametrize("jitter", [0.1])  # less gives heavy tails: the sampled K_SS can be nearly singular
-def test_the_joint_sampler_has_the_output_moments_of_the_full_covariance_sampler_at_depth_two(jitter):
+def test_the_joint_sampler_has_the_full_covariance_samplers_moments(jitter):
     model, num = toy_model(2, 1, jitter=jitter), 100_000
     X = np.random.default_rng(8).normal(size=(2, D))
     rng = np.random.default_rng(9)
@@ -162,7 +162,7 @@ def second_layer(model, draws):
 
 
 @pytest.mark.parametrize("propagation", ["joint", "diagonal"])
-def test_a_hidden_layers_draws_have_the_moments_of_the_dense_joint_gaussian(propagation):
+def test_hidden_draws_have_the_moments_of_the_dense_joint_gaussian(propagation):
     model, num = toy_model(2, 1, jitter=0.1), 200_000
     X = np.random.default_rng(8).normal(size=(1, D))
     rng = np.random.default_rng(11)
@@ -203,14 +203,14 @@ def choices(num_layers=2, num_inducing=M, *more):
 
 @pytest.mark.full
 @pytest.mark.parametrize(("num_layers", "num_inducing"), [(3, M), (2, N)])
-def test_fit_predicts_a_component_a_sample_also_with_every_row_in_the_subset(num_layers, num_inducing):
+def test_fit_predicts_one_component_per_sample(num_layers, num_inducing):
     predictor = subset.fit(toy_rows(), choices(num_layers, num_inducing), SEEDS, Monitor())
     mixture = predictor.predict(np.zeros((7, D)), 3)
     assert mixture.means.shape == (5, 7, 1)
     assert len(set(predictor.posterior()["subset_rows"])) == num_inducing
 
 
-def test_hidden_values_start_at_the_subsets_inputs_through_the_mean_maps_or_uniform_as_published():
+def test_hidden_values_start_at_mean_maps_or_uniform():
     train, rows = toy_rows(), np.array([3, 0, 5, 2])
     method = choices(3, 4).method
     model = subset.build_model(method, train, rows, 0)
@@ -220,7 +220,7 @@ def test_hidden_values_start_at_the_subsets_inputs_through_the_mean_maps_or_unif
     assert all(0.0 <= np.min(mean) <= np.max(mean) < 1.0 for mean in map(np.asarray, published.means))
 
 
-def test_a_path_is_one_function_for_all_rows_whatever_the_chunk(monkeypatch):
+def test_a_path_is_one_function_across_chunks_of_rows(monkeypatch):
     model, S = toy_model(2, 2), 400
     monkeypatch.setattr(subset, "COLUMNS_AT_ONCE", 2 * S)
     predictor = subset.predictor_of(model, S)
@@ -239,7 +239,7 @@ def test_choices_are_distinct_rows_fixed_by_the_seed(name, num_inducing):
     assert num_inducing != 7 or not np.array_equal(first, other)
 
 
-def test_more_inducing_points_than_rows_are_refused_with_a_sentence():
+def test_more_inducing_points_than_rows_are_refused():
     with pytest.raises(UserError, match=r"num_inducing=5"):
         inducing_points.choose("random", np.zeros((4, 1)), 5, 0)
 

@@ -61,7 +61,7 @@ def test_a_method_that_imports_tensorflow_gets_it_with_its_threads(tmp_path):
     assert [needs_tensorflow(name) for name in names] == [False, False, True, True, True, True]
 
 
-def test_make_says_that_it_installs_before_pip_starts(tmp_path):
+def test_make_announces_the_installation_before_pip_starts(tmp_path):
     listed = subprocess.run(
         ["make", "--dry-run", "run", f"VENV={tmp_path / 'none'}"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout

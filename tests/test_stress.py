@@ -115,7 +115,7 @@ def test_inducing_inputs_given_twice_explain_what_they_explain_once():
 
 
 @pytest.mark.parametrize("method", ["mf", "gpr"])
-def test_a_constant_target_is_refused_with_a_sentence(method, tmp_path, capsys):
+def test_a_constant_target_is_refused(method, tmp_path, capsys):
     X, _ = line(20, 2)
     with pytest.raises(AssertionError):
         fitted(tmp_path, method, X, np.full(20, 3.0))

@@ -46,7 +46,7 @@ def test_a_cells_overrides_are_what_a_run_takes():
         (["methods=sghmc:X=3"], "another size"),
     ],
 )
-def test_wrong_input_is_refused_with_a_sentence(texts, said):
+def test_wrong_bench_input_is_refused(texts, said):
     with pytest.raises(UserError, match=said):
         timing.parse(texts)
 

@@ -29,14 +29,14 @@ def test_real_processes_step_in_turn_and_the_table_has_a_floor(tmp_path):
 
 
 @pytest.mark.full
-def test_a_cell_that_cannot_be_timed_says_why_and_the_others_stand():
+def test_a_cell_that_fails_to_time_reports_why_and_others_are_kept():
     plan = timing.parse(["methods=mf", "M=8,999999", *TINY[:1], *TINY[2:-1], "repeats=1"])
     frame = timing.measure(plan)
     assert frame["ms_per_step"].notna().tolist() == [True, False]
     assert "999999" in frame["problem"][1]
 
 
-def test_a_process_that_never_spoke_is_quoted(tmp_path, monkeypatch):
+def test_a_process_that_ends_without_a_time_is_quoted(tmp_path, monkeypatch):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho no module here >&2\nexit 3\n")
     broken.chmod(0o755)
@@ -45,7 +45,7 @@ def test_a_process_that_never_spoke_is_quoted(tmp_path, monkeypatch):
         timing.measure(timing.parse(["methods=mf", *TINY]))
 
 
-def test_the_first_blocks_are_no_measurement():
+def test_the_first_blocks_are_not_measured():
     answers = io.StringIO()
     beat = Turns(io.StringIO("go\n"), answers, lambda: 40.0, {"gflop": 1.0})
     for block in range(1, WARM_UP + 1):
@@ -57,7 +57,7 @@ def test_the_first_blocks_are_no_measurement():
     assert [sorted(line) for line in said[1:]] == [["cpu_ms", "gemm_gflops", "ms"]]
 
 
-def test_tracing_is_taken_off_a_blocks_time(monkeypatch):
+def test_tracing_is_subtracted_from_a_blocks_time(monkeypatch):
     now = iter([0.0, 0.0, 0.0, 100.0, 107.0])
     monkeypatch.setattr("dgpbench.benchmarks.worker.time.perf_counter", lambda: next(now, 107.0))
     answers = io.StringIO()
@@ -84,14 +84,14 @@ def test_slow_bursts_do_not_lower_the_rate_of_products(monkeypatch):
     assert floors.measured_rate(burst, threads=1) == pytest.approx(flops / 0.04 / 1e9)
 
 
-def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
+def test_without_peers_the_command_names_their_extra(monkeypatch, capsys):
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
     assert main(["bench", "peers"]) == 2
     assert "'.[peers]'" in capsys.readouterr().err
 
 
 @pytest.mark.full
-def test_no_cell_at_all_is_refused():
+def test_an_empty_set_of_cells_is_refused():
     plan = timing.parse(["methods=mf", "M=999999", *TINY[:1], *TINY[2:]])
     with pytest.raises(UserError, match="999999"):
         timing.measure(plan)

@@ -128,7 +128,7 @@ def test_the_stored_tables_are_those_of_the_upstream_manifest(name, golden, upst
 
 
 @pytest.mark.parametrize("name", [name for name in ("boston", *MIRRORED) if specs()[name].get("classic")])
-def test_the_stored_classic_splits_need_no_table(name, golden):
+def test_the_stored_classic_splits_do_not_need_the_table(name, golden):
     spec = specs()[name]
     last = min(9, spec["classic"]["num_splits"] - 1)
     drawn = classic_permutations(spec["n"], last + 1)

@@ -39,7 +39,7 @@ def run_of(directory, train: pd.DataFrame, test: pd.DataFrame, *words: str) -> d
 
 
 @pytest.mark.full
-def test_a_transform_by_log_has_the_predictions_of_the_logarithms_carried_over(tmp_path):
+def test_a_log_transform_maps_the_predictions_of_the_logarithms(tmp_path):
     train, test = frame(60, 0), frame(25, 1)
     by_hand = [each.assign(price=np.log(each["price"])) for each in (train, test)]
     found = run_of(tmp_path / "log", train, test, "method=gpr", "dataset.target_transform=log")
@@ -66,7 +66,7 @@ def test_skewed_noise_is_calibrated_after_the_transform_and_not_before(tmp_path)
 
 
 @WARPS
-def test_the_density_is_that_of_the_distribution_function_and_has_its_moments(warp):
+def test_the_density_is_the_derivative_of_the_cdf_and_has_its_moments(warp):
     draws = np.random.default_rng(0)
     found = WarpedMixture(GaussianMixture(draws.normal(size=(3, 1, 1)), draws.uniform(0.1, 1, size=(3, 1, 1))), warp)
 
@@ -174,7 +174,7 @@ def test_below_zero_a_log_transform_has_no_density():
     assert (found.cdf(y) == 0).all()
 
 
-def test_moments_that_overflow_are_a_failure_and_no_number():
+def test_moments_that_overflow_raise_an_error():
     with pytest.raises(NonFinitePredictions, match="moments"):
         WarpedMixture(GaussianMixture(np.full((1, 1, 1), 900.0), np.ones((1, 1, 1))), Log())
 

@@ -60,7 +60,7 @@ def test_a_method_of_ours_joins_an_open_item_where_it_is_named(capsys):
 
 
 @pytest.mark.full
-def test_a_papers_table_takes_no_further_method(plugin, capsys):
+def test_a_papers_table_accepts_no_other_method(plugin, capsys):
     name, flag = plugin
     assert name not in {method for method, _ in planned(capsys, "lindinger2020_table1", flag)}
     assert door.command("plan", "lindinger2020_table1", f"method={name}", flag) == 2

@@ -87,7 +87,7 @@ def test_a_start_that_is_several_runs_is_refused():
 
 
 @pytest.mark.parametrize("place", ["", "results/", "/home/another/user/results/", "../elsewhere/"])
-def test_the_identity_names_the_start_by_its_own_and_not_by_a_path_of_a_machine(place):
+def test_the_identity_names_the_start_without_a_machines_path(place):
     given = ("method=fc", "optimiser=natgrad_adam")
     run = resolve_overrides([*given, f'init_from="{place}{NAME}"'])
     assert run.config["init_from"] == NAME
@@ -130,7 +130,7 @@ def failing(monkeypatch):
 
 
 @pytest.mark.full
-def test_what_starts_from_a_failed_run_is_not_run_and_is_named_with_the_reason(failing, tmp_path, capsys):
+def test_a_run_that_starts_from_a_failed_run_is_skipped_with_the_reason(failing, tmp_path, capsys):
     given = (ITEM, *SMALL, f"results_dir={tmp_path}", "progress=false")
     assert door.command("reproduce", *given) == 1
     said = capsys.readouterr().err
@@ -164,7 +164,7 @@ def test_what_starts_from_a_record_made_with_other_settings_is_not_run(failing, 
     assert list(tmp_path.rglob("record.json")) == [path]
 
 
-def test_workers_begin_a_run_when_its_start_has_ended_and_not_before(tmp_path, monkeypatch):
+def test_workers_begin_a_run_only_after_its_start_has_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", worker.after_its_start)
     runs = runs_of(tmp_path)
     told = []
@@ -175,7 +175,7 @@ def test_workers_begin_a_run_when_its_start_has_ended_and_not_before(tmp_path, m
     ]
 
 
-def test_one_process_takes_the_start_first_in_whatever_order_runs_come(tmp_path, monkeypatch):
+def test_one_process_runs_the_start_first_in_any_order_of_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "one_run", worker.after_its_start)
     runs = runs_of(tmp_path)
     told = []
@@ -219,7 +219,7 @@ def test_an_array_task_has_a_run_and_its_start_in_this_order(per_task, tasks, ar
     assert arrays[0]()[:2] == ["failed", "blocked"]
 
 
-def test_a_run_whose_start_is_in_the_queue_already_is_submitted_later_and_named(arrays, tmp_path, monkeypatch):
+def test_a_run_is_not_submitted_while_its_start_is_queued(arrays, tmp_path, monkeypatch):
     runs, said = runs_of(tmp_path), []
     queued = {str(run.directory): "3_0" for run in runs if key(run) == ("mf", 1)}
     monkeypatch.setattr(slurm, "in_queue", lambda folder: queued)

@@ -53,13 +53,13 @@ OVERRIDES = st.lists(st.one_of(GROUP, fitting(), OTHER), max_size=5)
 
 @settings(max_examples=200, deadline=None)
 @given(OVERRIDES)
-def test_whatever_is_typed_validate_says_yes_or_one_sentence(overrides):
+def test_validate_accepts_any_text_or_gives_a_clean_error(overrides):
     _check(["validate", *overrides])
 
 
 @settings(max_examples=60, deadline=None)
 @given(GROUP, st.lists(fitting(), min_size=1, max_size=3))
-def test_settings_of_the_right_kind_are_taken_or_refused_in_one_sentence(group, overrides):
+def test_settings_of_the_right_kind_pass_or_give_a_clean_error(group, overrides):
     _check(["validate", group, *overrides])
 
 
@@ -67,7 +67,7 @@ def test_settings_of_the_right_kind_are_taken_or_refused_in_one_sentence(group, 
 @given(
     st.lists(TEXTS, max_size=3), st.sampled_from(["validate", "list", "show", "data", "plan", "table", "results", ""])
 )
-def test_whatever_follows_a_light_command_is_no_traceback(texts, command):
+def test_a_light_command_never_ends_in_a_traceback(texts, command):
     """``show`` and ``plan`` read files whose names nobody checked."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
         try:
@@ -138,7 +138,7 @@ def test_a_configuration_cannot_name_code_of_its_own(override, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("override", ["hydra.run.dir=x/y", "hydra.launcher.n_jobs=2", "hydra/launcher=joblib"])
-def test_a_key_of_hydras_that_names_no_code_is_taken(override):
+def test_a_hydra_key_that_does_not_name_code_is_accepted(override):
     assert main(["validate", override, "method=gpr", "dataset=diabetes"]) == 0
 
 
@@ -169,7 +169,7 @@ def test_a_key_that_is_added_or_removed_is_refused(override, capsys):
     assert ("adds or removes" in (text := one_sentence(capsys.readouterr().err))) or "unknown setting" in text
 
 
-def test_a_configuration_cannot_name_a_folder_of_others_that_do(tmp_path, monkeypatch, capsys):
+def test_a_configuration_cannot_name_a_folder_that_names_code(tmp_path, monkeypatch, capsys):
     (tmp_path / "others" / "hydra" / "callbacks").mkdir(parents=True)
     (tmp_path / "others" / "hydra" / "callbacks" / "x.yaml").write_text("x: {_target_: os.mkdir, path: exploded}")
     monkeypatch.chdir(tmp_path)

@@ -25,7 +25,7 @@ def whole(zygote, tmp_path_factory):
 
 
 @pytest.mark.parametrize("moment", range(10))
-def test_killed_at_a_random_moment_a_run_goes_on_to_the_same_bits(moment, whole, zygote, tmp_path):
+def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(moment, whole, zygote, tmp_path):
     scores, seconds = whole
     job = zygote.start(RUN, tmp_path, **EVERY_STEP)
     time.sleep(random.Random(moment).uniform(0.0, seconds))
@@ -33,9 +33,7 @@ def test_killed_at_a_random_moment_a_run_goes_on_to_the_same_bits(moment, whole,
 
 
 @pytest.mark.parametrize("moment", range(10))
-def test_killed_at_a_random_moment_after_its_first_checkpoint_a_run_goes_on_to_the_same_bits(
-    moment, whole, zygote, tmp_path
-):
+def test_a_run_killed_after_a_checkpoint_resumes_to_the_same_bits(moment, whole, zygote, tmp_path):
     scores, _ = whole
     job = zygote.start(RUN, tmp_path, **EVERY_STEP)
     until(lambda: list(tmp_path.rglob("step-*.npz")) or list(tmp_path.rglob(store.RECORD)))
@@ -65,7 +63,7 @@ for number in itertools.count():
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(delay=st.floats(0.0, 0.4))
-def test_killed_while_it_writes_a_record_nothing_half_is_ever_read(delay, zygote, tmp_path):
+def test_a_record_killed_while_written_is_never_half_read(delay, zygote, tmp_path):
     directory, code = _directory(tmp_path), f"import sys; sys.path.insert(0, {str(_tests())!r})\n{WRITER}"
     job = zygote.start([str(tmp_path)], tmp_path, code=code)
     end = time.monotonic() + delay

@@ -35,7 +35,7 @@ def test_thirty_runs_in_one_process_need_no_more_memory_than_five(zygote, tmp_pa
     assert max(weights[WARM:]) - weights[WARM - 1] < BOUND
 
 
-def test_thirty_runs_in_a_pool_need_no_more_memory_than_five_for_each_worker(tmp_path):
+def test_thirty_runs_in_a_pool_need_no_more_memory_than_five_a_worker(tmp_path):
     runs = ["dataset=boston", "method=mf,star", "method.num_layers=2,3", "split=range(8)"]  # which need no download
     item = ["lindinger2020_table1", *runs, "budget=smoke", "method.num_inducing=8", "training.max_iterations=60"]
     command = [sys.executable, "-m", "dgpbench", "reproduce", *item, "--workers", "2"]

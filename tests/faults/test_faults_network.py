@@ -68,7 +68,7 @@ def good() -> Response:
 
 
 @pytest.mark.parametrize("fault", [busy, short, slow])
-def test_a_passing_fault_is_tried_again(fault, httpserver: HTTPServer, cache):
+def test_a_temporary_fault_is_retried(fault, httpserver: HTTPServer, cache):
     answers = [fault, good]
     httpserver.expect_request("/t.csv").respond_with_handler(lambda request: answers.pop(0)())
     assert load(spec(httpserver.url_for("/t.csv"))).num_rows == 3
@@ -122,7 +122,7 @@ def answering(answer: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize("bar", [False, True], ids=["plain", "terminal"])
 @pytest.mark.parametrize("number", range(len(MALFORMED)))
-def test_a_malformed_answer_is_passed_over_for_the_next_source(number, bar, httpserver, cache, monkeypatch):
+def test_a_malformed_response_is_skipped_for_the_next_source(number, bar, httpserver, cache, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: bar, raising=False)  # a bar reads the length, too
     httpserver.expect_request("/good.csv").respond_with_data(TABLE)
     with answering(MALFORMED[number]) as url:
@@ -130,7 +130,7 @@ def test_a_malformed_answer_is_passed_over_for_the_next_source(number, bar, http
     assert kept(cache) == [TABLE]
 
 
-def test_stalled_servers_are_waited_for_once_each_before_any_is_asked_again(cache, monkeypatch):
+def test_stalled_servers_are_tried_once_each_before_any_retry(cache, monkeypatch):
     monkeypatch.setattr(download, "RETRY_SECONDS", 2.0)
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]  # none accepts
@@ -145,7 +145,7 @@ def test_stalled_servers_are_waited_for_once_each_before_any_is_asked_again(cach
 @pytest.mark.parametrize(
     "fault", [busy, short, slow, html, other_bytes, lambda: Response(b""), lambda: Response(status=404)]
 )
-def test_a_lasting_fault_is_passed_over_for_the_next_source(fault, httpserver: HTTPServer, cache):
+def test_a_lasting_fault_is_skipped_for_the_next_source(fault, httpserver: HTTPServer, cache):
     httpserver.expect_request("/bad.csv").respond_with_handler(lambda request: fault())
     httpserver.expect_request("/good.csv").respond_with_data(TABLE)
     table = load(spec(httpserver.url_for("/bad.csv"), httpserver.url_for("/good.csv")))
@@ -154,7 +154,7 @@ def test_a_lasting_fault_is_passed_over_for_the_next_source(fault, httpserver: H
 
 
 @pytest.mark.parametrize("fault", [busy, short, slow, html, other_bytes])
-def test_a_lasting_fault_of_the_only_source_is_one_sentence_and_an_empty_cache(fault, httpserver: HTTPServer, cache):
+def test_a_lasting_fault_of_the_only_source_is_a_clean_error(fault, httpserver: HTTPServer, cache):
     httpserver.expect_request("/t.csv").respond_with_handler(lambda request: fault())
     with pytest.raises(UserError) as refusal:
         load(spec(httpserver.url_for("/t.csv")))
@@ -171,14 +171,14 @@ def test_an_upstream_file_that_has_changed_is_refused_with_both_hashes(httpserve
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "no-such-host.invalid"], ids=["refuses", "unknown"])
-def test_a_dead_host_is_one_sentence(host):
+def test_a_dead_host_is_a_clean_error(host):
     start = time.monotonic()
     with pytest.raises(UserError, match="no connection"):
         load(spec(f"http://{host}/t.csv"))
     assert time.monotonic() - start < 20
 
 
-def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatch):
+def test_a_download_slower_than_the_limit_is_given_up(httpserver: HTTPServer, cache, monkeypatch):
     """Each byte comes well within the time-out between two packets, so that alone would wait for ever."""
 
     tries = []
@@ -241,7 +241,7 @@ def test_offline_a_cached_table_works(offline, cache):
     assert load(spec("http://example.org/t.csv")).num_rows == 3
 
 
-def test_offline_without_a_cached_table_one_sentence_says_what_to_do(offline, cache):
+def test_offline_without_a_cached_table_is_a_clean_error_with_advice(offline, cache):
     with pytest.raises(UserError) as refusal:
         load(spec("http://example.org/t.csv"))
     for part in ("http://example.org/t.csv", "DGPBENCH_MIRROR", "dgpbench data import"):

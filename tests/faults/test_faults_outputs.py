@@ -59,7 +59,7 @@ def test_an_output_cut_short_leaves_the_old_file_whole(command, how, ended, zygo
         path.unlink()
 
 
-def test_the_picture_of_a_run_cut_short_is_none(zygote, tmp_path):
+def test_a_picture_cut_short_leaves_no_file(zygote, tmp_path):
     """The run itself is done; its picture is missing, and not half there."""
     plotted = [text for text in TINY if text != "plot=false"]
     job = zygote.run(["run", *plotted], tmp_path, code=f"{NAMES}{CUT_SHORT}code = main(arguments)", HOW="full")

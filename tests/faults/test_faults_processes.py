@@ -38,7 +38,7 @@ def checkpointed(folder: Path) -> set[Path]:
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
-def test_a_signal_to_a_pool_of_two_leaves_no_process_and_both_checkpoints(name, code, tmp_path):
+def test_a_signal_to_a_pool_leaves_both_checkpoints_and_no_process(name, code, tmp_path):
     pool = reproduce(tmp_path, "split=range(3)", "training.max_iterations=1000000", DGPBENCH_CHECKPOINT_SECONDS="0.5")
     until(lambda: len(checkpointed(tmp_path)) == 2, 120)
     children = psutil.Process(pool.pid).children(recursive=True)
@@ -68,7 +68,7 @@ engine.engine([resolve_overrides([*given, f"split={split}"]) for split in (0, 1)
 """
 
 
-def test_the_workers_of_a_pool_that_is_killed_end_as_if_they_were_told(tmp_path):
+def test_workers_of_a_killed_pool_end_cleanly(tmp_path):
     workers = Path(__file__).parents[1] / "experiments"
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(workers), str(tmp_path)])
     until(lambda: len(list(tmp_path.rglob("begun"))) == 2, 120)
@@ -115,7 +115,7 @@ def _both_checkpointed(folder: Path) -> None:
         until(lambda: len(checkpointed(folder)) == 2, 60)
 
 
-def test_of_a_pool_only_the_run_of_a_killed_worker_fails_and_the_next_call_does_it(zygote, tmp_path):
+def test_only_a_killed_workers_run_fails_and_the_next_call_runs_it(zygote, tmp_path):
     given = ["split=range(3)", "training.max_iterations=1500"]
     pool = reproduce(tmp_path, *given, DGPBENCH_CHECKPOINT_SECONDS="0.2")
     until(lambda: len(checkpointed(tmp_path)) == 2, 120)
@@ -132,7 +132,7 @@ def test_of_a_pool_only_the_run_of_a_killed_worker_fails_and_the_next_call_does_
 
 
 @pytest.mark.parametrize("moment", [1, 2, 3])
-def test_a_reproduction_killed_at_a_random_moment_is_finished_by_a_second_machine(moment, zygote, tmp_path):
+def test_a_second_machine_finishes_a_killed_reproduction(moment, zygote, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     given = ["split=range(6)", "training.max_iterations=200"]  # more runs than can end before the kill
     for folder in (first, second):
@@ -168,7 +168,7 @@ def _carry(zygote, source: Path, target: Path) -> None:
     zygote.run(["results", "import", str(source / "results" / "records")], target)
 
 
-def test_two_racing_sweeps_carry_out_each_run_once(zygote, tmp_path):
+def test_two_racing_sweeps_execute_each_run_once(zygote, tmp_path):
     sweep = ["run", *TINY, "split=range(3)", "--multirun"]
     jobs = [zygote.start(sweep, tmp_path) for _ in range(2)]
     assert [job.wait() for job in jobs] == [0, 0]
@@ -179,7 +179,7 @@ def test_two_racing_sweeps_carry_out_each_run_once(zygote, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
-def test_a_signal_to_one_run_leaves_a_checkpoint_and_a_sentence_that_says_how_to_go_on(name, code, zygote, tmp_path):
+def test_a_signal_to_a_run_leaves_a_checkpoint_and_how_to_resume(name, code, zygote, tmp_path):
     job = zygote.start(["run", *TINY, "training.max_iterations=1000000"], tmp_path, **EVERY_STEP)
     until(lambda: checkpointed(tmp_path))
     os.kill(job.pid, getattr(signal, name))
@@ -219,7 +219,7 @@ def test_a_run_that_hangs_is_ended_at_its_limit_with_status_timeout(what, zygote
     assert "Traceback" not in job.text
 
 
-def test_a_run_that_hangs_with_pythons_lock_in_c_is_ended_from_outside_with_a_record(zygote, tmp_path):
+def test_a_run_that_hangs_in_c_is_ended_from_outside_with_a_record(zygote, tmp_path):
     arguments = ["run", *TINY, "timeout_minutes=0.03"]
     job = zygote.start(arguments, tmp_path, code=KEEPS_THE_LOCK + HANGING)
     until(lambda: psutil.Process(job.pid).status() == psutil.STATUS_ZOMBIE)
@@ -232,7 +232,7 @@ def test_a_run_that_hangs_with_pythons_lock_in_c_is_ended_from_outside_with_a_re
     assert the_record(tmp_path)["status"] == "done"
 
 
-def test_nobody_stands_by_when_a_run_with_a_limit_has_ended(zygote, tmp_path):
+def test_the_limits_watcher_ends_with_its_run(zygote, tmp_path):
     counting = f"{COMMAND}; import psutil; print('children:', len(psutil.Process().children()))"
     job = zygote.run(["run", *TINY, "timeout_minutes=1"], tmp_path, code=counting)
     assert the_record(tmp_path)["status"] == "done"
@@ -250,7 +250,7 @@ def hanging_worker(run):
     return engine.one_run(run)
 
 
-def test_a_pool_goes_on_after_a_run_that_hangs_with_pythons_lock_and_has_its_record(tmp_path, monkeypatch):
+def test_a_pool_continues_after_a_run_that_hangs_and_records_it(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", hanging_worker)
     limits = (["timeout_minutes=0.03"], [])
     runs = [
@@ -268,14 +268,14 @@ def failing_worker(run):
     os._exit(1)
 
 
-def test_a_worker_that_ends_with_exit_code_1_has_failed_and_not_run_out_of_time(tmp_path, monkeypatch):
+def test_a_worker_that_ends_with_exit_code_1_failed_without_a_timeout(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", failing_worker)
     (outcome,) = engine.engine([resolve_overrides([*TINY, f"results_dir={tmp_path}", "timeout_minutes=1"])], 2)
     assert outcome.status == "failed"
     assert "exit code 1" in outcome.message
 
 
-def test_the_last_resort_leaves_the_record_that_the_run_has_written_after_all(tmp_path):
+def test_the_last_resort_keeps_a_record_that_the_run_has_written(tmp_path):
     from one_record import directory_of, record_of
 
     directory, started = directory_of(tmp_path), "2026-01-01T00:00:01+00:00"
@@ -286,7 +286,7 @@ def test_the_last_resort_leaves_the_record_that_the_run_has_written_after_all(tm
     assert store.read_record(directory)["reason"] == "this one"
 
 
-def test_a_sweep_goes_on_after_a_run_that_hangs(zygote, tmp_path):
+def test_a_sweep_continues_after_a_run_that_hangs(zygote, tmp_path):
     sweep = ["run", *TINY, "timeout_minutes=0.03", "split=range(2)", "--multirun"]
     job = zygote.start(sweep, tmp_path, code=PYTHON_HANGS + HANGING)
     assert job.wait() == 1
@@ -295,7 +295,7 @@ def test_a_sweep_goes_on_after_a_run_that_hangs(zygote, tmp_path):
     assert "2 timeout" in job.text
 
 
-def test_a_run_that_passes_its_limit_between_steps_goes_on_later_where_it_stopped(zygote, tmp_path):
+def test_a_run_ended_at_its_limit_between_steps_resumes_later(zygote, tmp_path):
     arguments = ["run", *TINY, "training.max_iterations=1000000"]
     job = zygote.start([*arguments, "timeout_minutes=0.5"], tmp_path, **EVERY_STEP)
     assert job.wait() == 1

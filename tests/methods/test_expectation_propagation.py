@@ -105,7 +105,7 @@ def aep():
 
 
 @pytest.mark.full
-def test_aeps_energy_as_training_sees_it_has_the_cavity_and_the_power_in_it(aep):
+def test_aeps_training_energy_uses_the_cavity_and_the_power(aep):
     fitted, X, y = aep
     layers, s2, power = [Layer(fitted, 0), Layer(fitted, 1)], noise_variance(fitted), 0.5
     mean, variance = matched_moments(layers, X, power)

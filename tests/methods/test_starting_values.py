@@ -29,7 +29,7 @@ def mean_field(rows):
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", door.first_of(["fc", "mf"]))
-def test_a_run_begins_where_the_mean_field_run_ended(method, rows, mean_field):
+def test_a_warm_start_equals_the_end_of_the_mean_field_run(method, rows, mean_field):
     begun = door.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters)
     expected, found = mean_field.predict(rows[0]), begun.predict(rows[0])
     np.testing.assert_allclose(found.means, expected.means, rtol=0, atol=1e-9)
@@ -39,7 +39,7 @@ def test_a_run_begins_where_the_mean_field_run_ended(method, rows, mean_field):
 
 
 @pytest.mark.full
-def test_the_bound_of_the_fully_coupled_run_begins_as_the_mean_field_runs_with_equal_draws(rows, mean_field):
+def test_the_fully_coupled_bound_starts_at_the_mean_field_bound(rows, mean_field):
     first = {
         method: door.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters).trace[0].elbo
         for method in ("mf", "fc")
@@ -48,7 +48,7 @@ def test_the_bound_of_the_fully_coupled_run_begins_as_the_mean_field_runs_with_e
 
 
 @pytest.mark.full
-def test_every_block_of_the_mean_field_posterior_is_where_it_was_and_the_others_are_zero(rows, mean_field):
+def test_mean_field_blocks_are_copied_and_all_others_are_zero(rows, mean_field):
     begun = door.fit(*rows, "method=fc", *SMALL, *STILL, initial=mean_field.parameters)
     mf, fc = (fitted.predictor.posterior() for fitted in (mean_field, begun))
     dense = [begun.predictor.model.q.blocks([]).dense()[1].numpy()]

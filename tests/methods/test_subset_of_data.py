@@ -116,7 +116,7 @@ def two_layers(request):
 
 
 @pytest.mark.full
-def test_the_bound_of_two_layers_counts_the_rows_outside_the_subset_and_every_kl(two_layers):
+def test_the_two_layer_bound_has_rows_outside_the_subset_and_every_kl(two_layers):
     fitted, X, y, propagation = two_layers
     ours = np.array([row.elbo for row in fitted.trace[1:]])
     exact = bound(fitted, X, y, 100_000, propagation)
@@ -193,7 +193,7 @@ ONE_STEP = ("training.max_iterations=1", "training.learning_rate=1e-30", "method
 
 
 @pytest.mark.full
-def test_hidden_values_start_at_the_subsets_inputs_along_the_first_principal_direction():
+def test_hidden_values_start_along_the_first_principal_direction():
     X, y = rows()
     fitted = fit(X, y, *ONE_STEP, "method.start=projected")
     _, _, directions = np.linalg.svd(X)
@@ -259,7 +259,7 @@ def corners():
 
 
 @pytest.mark.full
-def test_leverage_draws_rows_in_proportion_to_their_ridge_leverage_scores_without_replacement():
+def test_rows_are_drawn_by_leverage_without_replacement():
     X, K = corners()
     scores = lambda log_ridge: np.diag(K @ np.linalg.inv(K + np.exp(log_ridge) * np.eye(9)))
     w = scores(brentq(lambda log_ridge: scores(log_ridge).sum() - 2, -12, 5))

@@ -113,7 +113,7 @@ def test_parts_give_what_the_whole_gives(fitted):
     np.testing.assert_allclose(np.concatenate([part.means for part in parts], axis=1), whole.means, rtol=1e-12)
 
 
-def test_frames_go_in_by_the_names_of_their_columns_and_come_out_where_asked_for(fitted):
+def test_frames_are_matched_by_column_name_and_returned_on_request(fitted):
     as_frames = clone(fitted).set_output(transform="pandas")
     as_frames.model_, as_frames.feature_names_in_ = fitted.model_, fitted.feature_names_in_
     found = as_frames.predict_quantiles(X)
@@ -138,7 +138,7 @@ def test_quantiles_are_a_list_of_probabilities(given, fitted):
         fitted.predict_quantiles(X, given)
 
 
-def test_complex_features_are_refused_and_lose_no_part(fitted):
+def test_complex_features_are_refused(fitted):
     rows = X.assign(b=X["b"] + 1j)
     with pytest.raises(
         ValueError, match=r"complex numbers in 30 cells \(row 101 of 'b': .*: put the real and imaginary"
@@ -148,7 +148,7 @@ def test_complex_features_are_refused_and_lose_no_part(fitted):
         fitted.predict(rows)
 
 
-def test_a_place_where_no_model_can_be_is_told_in_the_words_of_python(fitted, tmp_path):
+def test_saving_to_an_impossible_place_is_refused_in_pythons_terms(fitted, tmp_path):
     (tmp_path / "afile").write_text("")
     for place in (tmp_path / "afile", tmp_path / "afile" / "m"):
         with pytest.raises(ValueError, match="choose another directory") as refusal:
@@ -184,7 +184,7 @@ def test_equal_seeds_give_equal_models_and_others_do_not():
 
 
 @pytest.mark.full
-def test_a_small_table_gets_fewer_inducing_points_unless_their_number_is_a_wish():
+def test_a_small_table_gets_fewer_inducing_points_unless_set():
     few = DeepGPRegressor("sgpr", budget="smoke", settings={"training.max_iterations": 1}).fit(X[:9], Y[:9])
     assert few.model_.description.settings.method.num_inducing == 9
     with pytest.raises(ValueError, match=r"method.num_inducing=10 is more than the 9 training rows"):

@@ -72,7 +72,7 @@ def test_held_out_rows_do_not_enter_the_scales_of_the_fit_that_is_scored(folder,
     assert sizes == [45, 50]
 
 
-def test_a_model_that_was_fitted_again_in_its_place_predicts_anew(folder, tmp_path):
+def test_a_model_refitted_in_the_same_folder_predicts_with_the_new_fit(folder, tmp_path):
     place, new = str(tmp_path / "model"), pd.read_csv(folder / "new.csv")
     found = []
     for method in ("gpr", "sgpr"):
@@ -143,7 +143,7 @@ def test_a_fit_draws_the_rows_that_it_held_out(said, folder):
     assert (folder / "model" / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_show_tells_of_a_model_what_fit_told(said, folder, capsys):
+def test_show_prints_of_a_model_what_fit_printed(said, folder, capsys):
     assert door.command("show", str(folder / "model")) == 0
     shown = capsys.readouterr().out
     assert "5 rows held out at random, predicted by a fit to the other 45:" in shown
@@ -165,7 +165,7 @@ def test_columns_are_found_by_name_and_others_do_not_matter(said, folder, tmp_pa
     assert (tmp_path / "one.csv").read_text() == (tmp_path / "two.csv").read_text()
 
 
-def test_nothing_is_asked_about_columns_that_the_model_does_not_take(said, folder, tmp_path, capsys):
+def test_columns_that_the_model_does_not_use_are_not_checked(said, folder, tmp_path, capsys):
     rows = (folder / "new.csv").read_text().splitlines()[1:]
     indexed = [",a,b,c,c", *(f"{number},{row},1,2" for number, row in enumerate(rows))]
     (folder / "indexed.csv").write_text("\n".join(indexed))
@@ -229,9 +229,7 @@ def test_without_an_output_the_table_goes_to_standard_output(said, folder, capsy
         ("a,b\n1,2\n3,4,5,6\n", "is not a table with a header row"),
     ],
 )
-def test_new_rows_that_cannot_be_predicted_are_refused_and_leave_no_file(
-    text, sentence, said, folder, tmp_path, capsys
-):
+def test_new_rows_without_a_prediction_are_refused_and_leave_no_file(text, sentence, said, folder, tmp_path, capsys):
     (folder / "wrong.csv").write_text(text)
     assert predict(folder, tmp_path / "out.csv", table="wrong.csv") == 2
     assert sentence in capsys.readouterr().err
@@ -262,7 +260,7 @@ def means(folder, text, *more):
 
 
 @pytest.mark.full
-def test_a_category_is_the_same_whatever_other_rows_its_file_holds(mixed, capsys):
+def test_a_category_does_not_depend_on_the_other_rows_of_its_file(mixed, capsys):
     folder, known = mixed
     alone = means(folder, "c\n" + "".join(f"{c}\n" for c in known[:2]))
     together = means(folder, "c\n" + "".join(f"{c}\n" for c in known))
@@ -317,7 +315,7 @@ def test_the_row_of_a_gap_is_counted_through_the_whole_file(said, folder, tmp_pa
         (("method=starr",), "did you mean star"),
     ],
 )
-def test_a_fit_that_makes_no_sense_is_refused_before_anything_runs(arguments, sentence, folder, tmp_path, capsys):
+def test_contradictory_fit_options_are_refused_before_anything_runs(arguments, sentence, folder, tmp_path, capsys):
     assert fit(folder, *arguments, "--output", str(tmp_path / "model")) == 2
     assert sentence in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -329,7 +327,7 @@ def test_a_directory_with_other_files_is_not_written_to(folder, tmp_path, capsys
     assert "holds other files" in capsys.readouterr().err
 
 
-def test_a_place_that_cannot_be_is_refused_before_anything_is_fitted(folder, tmp_path, capsys, monkeypatch):
+def test_an_impossible_model_folder_is_refused_before_the_fit(folder, tmp_path, capsys, monkeypatch):
     def fitted(*_, **__):
         raise AssertionError("hours of training before a sentence that was known")
 
@@ -401,7 +399,7 @@ def test_a_finished_run_predicts_new_rows_as_it_predicted_its_test_rows(ran, fol
     np.testing.assert_allclose(found["standard_deviation"] ** 2, ran.points["variance"], rtol=1e-8)
 
 
-def test_a_record_of_an_earlier_version_says_what_to_do(ran, tmp_path):
+def test_a_record_of_an_earlier_version_is_refused_with_advice(ran, tmp_path):
     import shutil
 
     shutil.copytree(ran.directory, tmp_path / "old")

@@ -31,14 +31,14 @@ def ended(tmp_path_factory):
 
 
 @pytest.mark.full
-def test_any_change_of_a_saved_model_is_noticed(ended):
+def test_any_change_of_a_saved_model_is_detected(ended):
     unnoticed = [each for each in ended["ended"] if each["vouched"] and each["outcome"] not in ("refused", "same")]
     assert unnoticed == []
     assert Counter(each["outcome"] for each in ended["ended"] if each["vouched"])["refused"] > 0.9 * NUMBER / 2
 
 
 @pytest.mark.full
-def test_a_strangers_model_is_refused_in_one_sentence_or_predicts(ended):
+def test_a_foreign_model_is_refused_or_predicts(ended):
     met = Counter(each["outcome"] for each in ended["ended"])
     assert set(met) <= {"refused", "same", "other"}, [each for each in ended["ended"] if each["outcome"] not in met]
     assert min(met.values()) > 1
@@ -86,13 +86,13 @@ def another(gpr, tmp_path, change=lambda facts: None):
         (lambda facts: facts["about"]["choices"].update(seed="x"), "choices.seed is 'x', not a whole number"),
     ],
 )
-def test_a_field_that_cannot_be_is_refused_by_its_name(change, sentence, gpr, tmp_path):
+def test_an_invalid_field_is_refused_by_its_name(change, sentence, gpr, tmp_path):
     with pytest.raises(ValueError, match=rf"model cannot be loaded: .*{sentence}"):
         load(another(gpr, tmp_path, change))
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["header", "compressed"])
-def test_an_array_that_swells_is_refused_before_it_is_unpacked(compression, gpr, tmp_path, monkeypatch):
+def test_an_array_that_is_too_large_is_refused_before_it_is_unpacked(compression, gpr, tmp_path, monkeypatch):
     """One that its header calls 5.6 GB, and one that takes 0.3 GB once it is unpacked."""
     with np.load(gpr / "parameters.npz") as file:
         arrays = dict(file)
@@ -108,7 +108,7 @@ def test_an_array_that_swells_is_refused_before_it_is_unpacked(compression, gpr,
 
 
 @pytest.mark.parametrize(("name", "value"), [("method", {"max_rows": 7}), ("columns", None)])
-def test_a_size_that_is_not_that_of_the_arrays_is_refused(name, value, gpr, tmp_path):
+def test_a_size_that_differs_from_the_arrays_is_refused(name, value, gpr, tmp_path):
     """Rows of arrays beyond what the method takes, and one feature fewer than the arrays have."""
 
     def change(facts):
@@ -128,7 +128,7 @@ def test_the_threads_of_a_model_are_at_most_the_machines(gpr, tmp_path):
     assert load(target).num_threads == os.cpu_count()
 
 
-def test_a_model_that_was_saved_without_a_digest_is_loaded_with_a_word(gpr, tmp_path):
+def test_a_model_without_a_digest_is_loaded_with_a_warning(gpr, tmp_path):
     target = another(gpr, tmp_path)
     facts = json.loads((target / "model.json").read_text())
     del facts["digest"]
@@ -162,7 +162,7 @@ def test_a_model_is_of_plain_files_of_its_own_directory(place, name, gpr, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "../x", "pipe", "model.json"])
-def test_a_model_names_no_other_files(name, gpr, tmp_path):
+def test_a_model_cannot_name_other_files(name, gpr, tmp_path):
     target = another(gpr, tmp_path, lambda facts: facts["files"].update({name: {"bytes": 0, "sha256": ""}}))
     os.mkfifo(target / "pipe")
     with pytest.raises(ValueError, match=r"its files are not parameters\.npz alone"):

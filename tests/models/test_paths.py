@@ -18,7 +18,7 @@ def fitted():
 
 
 @pytest.mark.full
-def test_a_row_has_the_same_mixture_whatever_rows_are_beside_it(fitted):
+def test_a_rows_mixture_does_not_depend_on_the_other_rows(fitted):
     new = np.random.default_rng(1).normal(size=(9, 2))
     whole, alone = fitted.predict_dist(new).mixture, fitted.predict_dist(new[4:5]).mixture
     assert len(np.unique(whole.means[:, 4].round(12))) == NUM_PATHS
@@ -28,7 +28,7 @@ def test_a_row_has_the_same_mixture_whatever_rows_are_beside_it(fitted):
     np.testing.assert_allclose(twice.means[:, [0, -1]], whole.means[:, [4, 4]], rtol=1e-9)
 
 
-def test_quantiles_of_the_mixture_are_where_its_distribution_function_says(fitted):
+def test_quantiles_of_the_mixture_invert_its_cdf(fitted):
     new = np.random.default_rng(2).normal(size=(4, 2))
     found = fitted.predict_dist(new)
     quantiles = fitted.predict_quantiles(new, [0.05, 0.5, 0.95])

@@ -106,7 +106,7 @@ def test_another_process_predicts_the_same_bits(name, quick):
 @pytest.mark.full
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", [name for name in CASES if name not in QUICK])
-def test_another_process_predicts_the_same_bits_whatever_the_family(name, slow):
+def test_another_process_predicts_the_same_bits_for_every_family(name, slow):
     assert same_bits(*slow[name])
 
 
@@ -122,13 +122,13 @@ def restored_has_the_bits_of_the_fitted(*overrides: str) -> bool:
     return same_bits(fitted.predict(new), vars(restored.predict(new, door.SEEDS.prediction)))
 
 
-def test_a_restored_predictor_has_the_bits_of_the_one_that_was_fitted():
+def test_a_restored_predictor_has_the_fitted_bits():
     assert restored_has_the_bits_of_the_fitted("method=sgp", "method.num_inducing=5")
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", ["gpr", "sgpr", "star", "sghmc", "sod", "aep", "aepmcm", "fully_factorised"])
-def test_a_restored_predictor_has_the_bits_of_the_one_that_was_fitted_whatever_the_family(method):
+def test_a_restored_predictor_has_the_fitted_bits_for_every_family(method):
     sizes = {"gpr": (), "sgpr": ("method.num_inducing=5",)}
     deep = ("method.num_layers=2", "method.num_inducing=5", "method.width=2")
     assert restored_has_the_bits_of_the_fitted(f"method={method}", *sizes.get(method, deep))
@@ -158,7 +158,7 @@ def test_every_family_is_among_the_cases():
     assert known == {family for family in families() if not family.startswith("plug-in")}
 
 
-def test_a_saved_model_is_arrays_and_json_that_tell_where_it_comes_from(quick, folder):
+def test_a_saved_model_is_arrays_and_json_with_provenance(quick, folder):
     assert sorted(path.name for path in (folder / "gpr").iterdir()) == ["model.json", "parameters.npz"]
     facts = json.loads((folder / "gpr" / "model.json").read_text())
     assert facts["model"]["format"] == 1
@@ -170,7 +170,7 @@ def test_a_saved_model_is_arrays_and_json_that_tell_where_it_comes_from(quick, f
         assert arrays["training_rows"].shape == (40, 2)
 
 
-def test_a_prediction_of_exact_regression_is_the_posterior_of_its_parameters(quick, folder):
+def test_exact_regression_predicts_the_posterior_of_its_parameters(quick, folder):
     table, new = rows(40, 0), rows(11, 1)
     arrays = np.load(folder / "gpr" / "parameters.npz")
     names = ["width", "height"]
@@ -191,7 +191,7 @@ def test_a_prediction_of_exact_regression_is_the_posterior_of_its_parameters(qui
     np.testing.assert_allclose(deviation, y.std() * np.sqrt(variance), rtol=1e-7)
 
 
-def test_a_loaded_model_is_an_estimator_with_the_parameters_of_the_one_that_was_saved(quick, folder):
+def test_a_loaded_model_is_an_estimator_with_the_saved_parameters(quick, folder):
     loaded = load(folder / "gpr")
     given = {"method": "gpr", "budget": "smoke", "settings": SMALL, "random_state": 0, "num_layers": 1}
     assert loaded.get_params().items() >= given.items()
@@ -204,7 +204,7 @@ def test_a_pickled_estimator_predicts_the_same_bits(quick, folder):
     assert np.array_equal(pickle.loads(pickle.dumps(loaded)).predict(new), before)
 
 
-def test_a_row_is_predicted_alike_whatever_rows_are_beside_it(quick, folder):
+def test_a_rows_prediction_does_not_depend_on_the_other_rows(quick, folder):
     loaded, new = load(folder / "sgp"), rows(9, 3).drop(columns="price")
     np.testing.assert_allclose(loaded.predict(new.iloc[[4]])[0], loaded.predict(new)[4], rtol=1e-12)
 
@@ -212,7 +212,7 @@ def test_a_row_is_predicted_alike_whatever_rows_are_beside_it(quick, folder):
 @pytest.mark.full
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["star", "fc_mc", "sghmc", "sod", "aepmcm"])
-def test_a_row_has_the_same_mixture_whatever_rows_are_beside_it_where_paths_are_drawn(name, slow, folder):
+def test_a_rows_drawn_paths_do_not_depend_on_the_other_rows(name, slow, folder):
     loaded, new = load(folder / name), rows(9, 3).drop(columns="price")
     whole, alone = loaded.predict_dist(new).mixture, loaded.predict_dist(new.iloc[[4]]).mixture
     assert len(np.unique(whole.means[:, 4])) == SMALL["prediction.num_samples"]  # the paths do differ
@@ -240,7 +240,7 @@ def damaged(folder: Path, name: str, change) -> Path:
         ("model.json", lambda data: b"[]", "model.json was not written by dgpbench"),
     ],
 )
-def test_a_damaged_model_is_refused_in_one_sentence(name, change, sentence, quick, folder):
+def test_a_damaged_model_is_refused(name, change, sentence, quick, folder):
     with pytest.raises(ValueError, match=sentence) as refusal:
         load(damaged(folder, name, change))
     assert "\n" not in str(refusal.value)

@@ -56,7 +56,7 @@ def test_new_rows_of_a_run_are_read_and_encoded_as_its_test_rows_were(ran, folde
 
 
 @pytest.mark.full
-def test_a_saved_model_says_what_its_columns_became_and_takes_frames_alone(folder, tmp_path, capsys):
+def test_a_saved_model_describes_its_columns_and_requires_frames(folder, tmp_path, capsys):
     assert door.command("fit", *own(folder), *FEW, "--holdout", "0", "--output", str(tmp_path / "model")) == 0
     assert "colour=red" in json.dumps(json.loads((tmp_path / "model" / "model.json").read_text()))
     assert "colour" in capsys.readouterr().out
@@ -85,7 +85,7 @@ def test_columns_that_are_not_needed_are_ignored_on_every_path(ran, folder, tmp_
 
 
 @pytest.mark.full
-def test_the_estimator_takes_texts_gaps_and_dates_where_its_settings_say_so(tmp_path):
+def test_the_estimator_accepts_texts_gaps_and_dates_by_its_settings(tmp_path):
     frame = table(40, 0, ["red", "blue"]).assign(sold=[f"2024-03-{1 + i % 28:02}" for i in range(40)])
     settings = {"dataset.categorical": "auto", "dataset.missing": "impute", "dataset.dates": ["sold"]}
     fitted = DeepGPRegressor("gpr", budget="smoke", settings=settings).fit(frame.drop(columns="price"), frame["price"])
@@ -116,7 +116,7 @@ def test_a_test_file_without_rows_is_refused(folder, tmp_path, capsys):
     assert "there are no test rows" in capsys.readouterr().err
 
 
-def test_truths_among_numbers_are_no_numbers():
+def test_booleans_among_numbers_are_not_numbers():
     frame = pd.DataFrame({"a": [True, 3, 4, 5]}, dtype=object)
     with pytest.raises(ValueError, match=r"holds text in 1 cell \(row 1 of 'a': 'True'\)"):
         DeepGPRegressor("gpr", budget="smoke").fit(frame, [1.0, 2.0, 3.0, 5.0])

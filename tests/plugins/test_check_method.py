@@ -148,7 +148,7 @@ def test_quantiles_keep_the_contract_or_the_reason_is_named(name, tmp_path, caps
 
 
 @pytest.mark.parametrize("built", ESTIMATORS)
-def test_what_is_no_estimator_with_uncertainty_is_named(built, tmp_path, capsys):
+def test_an_estimator_without_uncertainty_is_refused_by_name(built, tmp_path, capsys):
     path, name = tmp_path / "own.py", f"own_{[*ESTIMATORS].index(built)}"
     path.write_text(
         "from dgpbench.plugins import from_sklearn\n"

@@ -66,7 +66,7 @@ def test_layers_are_shown_where_a_plug_in_declares_them(name, tmp_path, capsys):
 
 
 @pytest.mark.full
-def test_a_changed_file_is_another_method_and_its_record_is_not_taken_for_this_ones(tmp_path):
+def test_a_changed_file_is_another_method_with_its_own_records(tmp_path):
     """In processes of their own, as a user meets it."""
     words = ["run", "method=changing", *QUICK, "progress=false", "plot=false", f"results_dir={tmp_path}/results"]
 
@@ -86,7 +86,7 @@ def test_a_changed_file_is_another_method_and_its_record_is_not_taken_for_this_o
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "check-method"])
-def test_a_method_whose_package_is_not_installed_is_refused_before_it_runs(tmp_path, capsys, command):
+def test_a_method_with_a_missing_package_is_refused_before_it_runs(tmp_path, capsys, command):
     name = f"lacking_{command.replace('-', '_')}"
     path = plugin(tmp_path, name)
     path.write_text(path.read_text().replace("fit, Ridge)", "fit, Ridge, packages={'no_such': 'pip install such'})"))
@@ -99,7 +99,7 @@ def test_a_method_whose_package_is_not_installed_is_refused_before_it_runs(tmp_p
     assert not list(tmp_path.rglob("record.json"))
 
 
-def test_reproduce_says_once_what_is_missing_and_names_every_run(tmp_path, capsys):
+def test_reproduce_names_a_missing_package_once_and_every_run(tmp_path, capsys):
     path = plugin(tmp_path, "lacking_reproduced")
     path.write_text(path.read_text().replace("fit, Ridge)", "fit, Ridge, packages={'no_such': 'pip install such'})"))
     words = ["dataset=boston", "split=range(3)", "method=lacking_reproduced", f"results_dir={tmp_path}/results"]
@@ -117,7 +117,7 @@ def test_a_method_that_ends_the_process_is_a_failed_run_with_a_record(tmp_path):
 
 
 @pytest.mark.full
-def test_a_method_of_an_installed_package_needs_no_flag_and_is_known_by_its_version_and_its_code(tmp_path):
+def test_an_installed_plug_in_needs_no_flag_and_has_version_and_digest(tmp_path):
     """In processes of their own: what is installed is looked up once."""
     metadata = tmp_path / "guest-1.5.dist-info"
     metadata.mkdir()
@@ -163,7 +163,7 @@ def test_settings_are_checked_as_all_settings_are(tmp_path, capsys):
     assert door.command("run", "method=checked", f"--plugin={path}", "training.learning_rate=1", *QUICK) == 2
 
 
-def test_settings_that_no_method_of_ours_has_can_be_set(capsys):
+def test_a_plug_ins_own_settings_can_be_set(capsys):
     assert door.command("validate", "method=deep_ensemble", "method.num_networks=3", *QUICK) == 0
     assert door.command("validate", "method=deep_ensemble", "method.num_networks=0", *QUICK) == 2
     assert "method.num_networks takes a whole number of at least 1" in capsys.readouterr().err
@@ -219,7 +219,7 @@ METHOD = Method("linear_quantiles", lambda train, settings, seeds, log: Fitted(t
 """
 
 
-def test_quantiles_are_scored_where_they_can_be_and_the_rest_is_said_to_be_missing(tmp_path, capsys):
+def test_scores_that_quantiles_do_not_give_are_reported_missing(tmp_path, capsys):
     path = tmp_path / "linear_quantiles.py"
     path.write_text(QUANTILES)
     record = run(tmp_path, "linear_quantiles", f"--plugin={path}").record
@@ -264,7 +264,7 @@ def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):
         (GOOD.replace("NAME", "lacks").replace(", default=0.1", ""), "setting noise needs a default"),
     ],
 )
-def test_a_file_that_is_no_plug_in_is_refused_in_one_sentence(text, sentence, tmp_path, capsys):
+def test_a_file_that_is_not_a_plug_in_is_refused(text, sentence, tmp_path, capsys):
     path = tmp_path / "wrong.py"
     path.write_text(text)
     assert door.command("run", "method=mf", f"--plugin={path}", *QUICK) == 2
@@ -273,19 +273,19 @@ def test_a_file_that_is_no_plug_in_is_refused_in_one_sentence(text, sentence, tm
     assert "\n" not in error
 
 
-def test_a_file_that_is_not_there_is_refused(capsys):
+def test_a_missing_plug_in_file_is_refused(capsys):
     assert door.command("run", "method=mf", "--plugin", "nowhere.py") == 2
     assert "there is no such file" in capsys.readouterr().err
 
 
-def test_a_baseline_whose_package_is_missing_is_refused_and_leaves_no_record(tmp_path, monkeypatch, capsys):
+def test_a_baseline_without_its_package_is_refused_without_a_record(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ngboost", None)
     assert door.command("run", "method=ngboost", *QUICK, *door.QUIET, f"results_dir={tmp_path}") == 2
     assert "pip install '.[ngboost]'" in capsys.readouterr().err
     assert not list(tmp_path.rglob("record.json"))
 
 
-def test_gpytorch_is_never_given_triton_which_ends_a_process_that_has_tensorflow(tmp_path, monkeypatch):
+def test_gpytorch_runs_without_triton_which_crashes_beside_tensorflow(tmp_path, monkeypatch):
     """Whether GPyTorch is installed or not: the run itself fails, in an empty one."""
     monkeypatch.setitem(sys.modules, "triton", None)  # put back after the test
     monkeypatch.delitem(sys.modules, "triton")
@@ -354,7 +354,7 @@ def test_annotations_may_be_texts(tmp_path):
         ("of_an_exit", "import numpy", "raise SystemExit\nimport numpy", "cannot be loaded: SystemExit"),
     ],
 )
-def test_a_plug_in_that_cannot_be_asked_for_is_refused(tmp_path, capsys, name, piece, other, words):
+def test_a_plug_in_that_cannot_be_used_is_refused(tmp_path, capsys, name, piece, other, words):
     path = changed(tmp_path, name, (piece, other))
     assert door.command("validate", f"method={name}", *QUICK, f"--plugin={path}") == 2
     assert words in capsys.readouterr().err
@@ -366,7 +366,7 @@ def test_a_name_with_a_hyphen_is_refused(tmp_path, capsys):
     assert "use letters, digits and _" in capsys.readouterr().err
 
 
-def test_a_fit_that_fails_saves_nothing_and_says_why(tmp_path, capsys):
+def test_a_failed_fit_saves_nothing_and_reports_why(tmp_path, capsys):
     path = changed(
         tmp_path, "failing",
         ("    return Fitted(", "    raise ValueError('no such thing')\n    return Fitted("),
@@ -404,7 +404,7 @@ def saved(folder, name: str, *pairs: tuple[str, str]) -> Path:
 
 
 @pytest.mark.full
-def test_what_cannot_be_saved_is_a_failed_run_where_it_would_be_and_nothing_otherwise(tmp_path, capsys):
+def test_state_that_cannot_be_saved_fails_only_runs_that_save(tmp_path, capsys):
     path = saved(tmp_path, "of_objects", ('"w": self.w', '"w": None'))
     record = run(tmp_path / "of_objects", "of_objects", f"--plugin={path}", status="failed").record
     assert "parameters() has w, which is not an array of numbers or texts" in record["reason"]
@@ -420,7 +420,7 @@ def test_what_cannot_be_saved_is_a_failed_run_where_it_would_be_and_nothing_othe
     assert "restore(settings, parameters()) predicts otherwise" in capsys.readouterr().out
 
 
-def test_a_model_that_predicts_no_densities_is_not_saved(tmp_path, capsys):
+def test_a_model_without_densities_is_not_saved(tmp_path, capsys):
     path = saved(
         tmp_path,
         "of_quantiles",
@@ -462,7 +462,7 @@ def test_a_file_may_build_on_a_baseline_and_leaves_it_as_it_is(tmp_path):
     assert load_file(path) == ["built_on_ridge"]
 
 
-def test_a_worker_goes_on_with_the_code_that_it_began_with(tmp_path):
+def test_a_worker_keeps_the_code_that_it_started_with(tmp_path):
     """Its file may change while a long item is carried out."""
     path = plugin(tmp_path, "edited")
     load_file(path)
@@ -497,7 +497,7 @@ def test_a_record_has_the_versions_of_what_the_code_imports(tmp_path):
 
 
 @pytest.mark.full
-def test_a_failure_of_other_code_is_no_failure_of_this_one(tmp_path):
+def test_a_failure_of_other_code_does_not_count(tmp_path):
     path = changed(tmp_path, "mended", ("    return Fitted(", "    raise ValueError('not yet')\n    return Fitted("))
     words = ["method=mended", "dataset=boston", "split=0", "budget=smoke", f"results_dir={tmp_path}/r"]
     assert door.command("run", *words, *door.QUIET, f"--plugin={path}") == 1
@@ -533,7 +533,7 @@ def test_a_model_is_used_with_the_code_that_it_was_fitted_with(tmp_path):
     assert "another version of the code of kept" in other.stderr
 
 
-def test_a_table_shows_no_runs_of_other_code_than_what_is_loaded(tmp_path, capsys):
+def test_a_table_leaves_out_runs_of_other_code(tmp_path, capsys):
     path = plugin(tmp_path, "shown_new")
     record = run(tmp_path, "shown_new", f"--plugin={path}").directory / "record.json"
     words = ("table", "dgpbench_uci", "method=shown_new", "budget=smoke", "split=0", f"results_dir={tmp_path}/results")
@@ -551,7 +551,7 @@ def test_a_table_shows_no_runs_of_other_code_than_what_is_loaded(tmp_path, capsy
 
 
 @pytest.mark.full
-def test_the_networks_of_an_ensemble_share_no_initial_weights():
+def test_the_networks_of_an_ensemble_have_different_initial_weights():
     """A network's output layer had the draws of the next one's hidden layer, but for their scale."""
     from dgpbench.baselines.networks import EnsembleSettings, fit_ensemble
     from dgpbench.data.standardise import Regression

@@ -118,7 +118,7 @@ def test_a_fresh_clone_prints_what_the_runs_own_files_give(made, fresh, capsys, 
     assert pd.read_csv(io.StringIO(printed[1]))["mean"].notna().all()
 
 
-def test_a_value_that_is_elsewhere_is_missing_and_not_none(fresh, capsys):
+def test_a_value_that_is_not_in_a_line_is_missing_and_not_none(fresh, capsys):
     for path in fresh.glob("records/*.jsonl"):
         lines = [json.loads(text) for text in path.read_text().splitlines()]
         path.write_text("".join(signed(line | ({"elbo": None} if line["kind"] == "run" else {})) for line in lines))
@@ -167,7 +167,7 @@ def test_the_second_machine_runs_what_the_first_one_lacks(made, tmp_path, monkey
 
 
 @pytest.mark.full
-def test_the_report_is_made_of_compact_records_and_says_what_needs_the_runs_files(tmp_path):
+def test_the_report_uses_compact_records_and_names_what_needs_raw_files(tmp_path):
     write_toy(tmp_path, {"tll": -1.625}, dataset="concrete")  # of Table 1 and of Fig. 1
     assert export(tmp_path) == 0
     shutil.rmtree(tmp_path / "runs")
@@ -178,7 +178,7 @@ def test_the_report_is_made_of_compact_records_and_says_what_needs_the_runs_file
     assert "have a compact record only" in page
 
 
-def test_what_is_drawn_from_the_runs_files_says_so(fresh, tmp_path, capsys):
+def test_a_figure_that_needs_the_runs_files_is_refused_with_the_reason(fresh, tmp_path, capsys):
     write_toy(tmp_path, dataset="concrete")
     assert export(tmp_path) == 0
     shutil.rmtree(tmp_path / "runs")
@@ -193,7 +193,7 @@ def test_what_is_drawn_from_the_runs_files_says_so(fresh, tmp_path, capsys):
 # What a line says -----------------------------------------------------------------------------------------------------
 
 
-def test_a_line_counts_what_its_points_say(tmp_path):
+def test_a_lines_counts_are_those_of_its_points(tmp_path):
     points = toy_points(-1.0, num_rows=40).assign(row=np.arange(40)[::-1] * 3)
     path = write_toy(tmp_path, points=points, trace=toy_trace(-50.0))
     assert export(tmp_path) == 0
@@ -272,7 +272,7 @@ def read(path: Path) -> dict:
     return json.loads(path.read_text())
 
 
-def test_runs_of_no_item_are_exported_too(tmp_path):
+def test_runs_outside_every_item_are_exported(tmp_path):
     write_toy(tmp_path, overrides={"training.learning_rate": 0.7})
     assert export(tmp_path) == 0
     assert set(bytes_of(tmp_path)) == {"runs-paper.jsonl"}
@@ -281,7 +281,7 @@ def test_runs_of_no_item_are_exported_too(tmp_path):
 # Joining --------------------------------------------------------------------------------------------------------------
 
 
-def test_to_export_again_changes_no_byte_and_keeps_what_is_elsewhere(tmp_path):
+def test_a_second_export_changes_no_byte_and_keeps_other_lines(tmp_path):
     for split in range(4):
         write_toy(tmp_path, {"tll": -split}, split=split)
     assert export(tmp_path) == 0
@@ -326,7 +326,7 @@ def test_different_scores_of_one_run_are_refused_by_naming_both(tmp_path, capsys
 
 
 @pytest.mark.full
-def test_a_contradiction_between_a_run_and_a_line_is_said_and_the_run_is_shown(tmp_path, capsys):
+def test_a_contradiction_with_a_line_is_reported_and_the_run_is_shown(tmp_path, capsys):
     write_toy(tmp_path, {"tll": -2.0})
     assert export(tmp_path) == 0
     write_toy(tmp_path, {"tll": -9.0})
@@ -340,7 +340,7 @@ def test_a_contradiction_between_a_run_and_a_line_is_said_and_the_run_is_shown(t
 
 
 @pytest.mark.parametrize(("first", "second"), [("failed", "done"), ("done", "failed")])
-def test_what_is_done_takes_the_place_of_a_failure_and_never_the_other_way(tmp_path, first, second):
+def test_a_finished_run_replaces_a_failure_and_never_the_reverse(tmp_path, first, second):
     write_toy(tmp_path / "a", status=first)
     write_toy(tmp_path / "b", status=second)
     assert export(tmp_path / "a") == 0
@@ -348,7 +348,7 @@ def test_what_is_done_takes_the_place_of_a_failure_and_never_the_other_way(tmp_p
     assert [line["status"] for line in lines_of(tmp_path / "a")] == ["done"]
 
 
-def test_an_export_that_is_killed_between_two_files_is_finished_by_the_next(tmp_path, monkeypatch):
+def test_the_next_export_finishes_one_that_was_killed(tmp_path, monkeypatch):
     for budget in ("paper", "laptop"):
         write_toy(tmp_path, budget=budget)
     replace, calls = os.replace, []
@@ -384,7 +384,7 @@ def test_a_file_with_a_line_that_cannot_be_read_is_never_written_over(tmp_path, 
 
 
 @pytest.mark.parametrize("name", ["record.json", "points.parquet"])
-def test_a_file_that_is_no_jsonl_is_not_imported(made, tmp_path, capsys, name):
+def test_a_file_that_is_not_jsonl_is_not_imported(made, tmp_path, capsys, name):
     file = next(made.rglob(name))
     assert door.command("results", "import", str(file), f"results_dir={tmp_path}") == 2
     said = capsys.readouterr().err
@@ -423,7 +423,7 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("said", sorted(BREAKS))
-def test_what_is_wrong_with_a_line_is_found(made, tmp_path, capsys, said):
+def test_invalid_lines_are_found(made, tmp_path, capsys, said):
     shutil.copytree(made, tmp_path / "copy")
     BREAKS[said](tmp_path / "copy")
     assert door.command("results", "verify", str(tmp_path / "copy")) == 1
@@ -481,7 +481,7 @@ OF_WHAT_IS_SHARED = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("said", [*OF_A_RUN, *OF_WHAT_IS_SHARED])
-def test_a_line_that_was_damaged_by_hand_is_named_and_left_out_and_all_else_goes_on(fresh, tmp_path, capsys, said):
+def test_a_damaged_line_is_named_and_left_out(fresh, tmp_path, capsys, said):
     shared = said in OF_WHAT_IS_SHARED
     runs = first_run(fresh)[0].read_text().count('"kind":"run"')
     lost = 2 if shared else 1
@@ -505,7 +505,7 @@ def test_a_line_that_was_damaged_by_hand_is_named_and_left_out_and_all_else_goes
     assert len(lines_of(tmp_path / "new")) == runs - lost
 
 
-def test_runs_whose_shared_line_is_damaged_are_named_together(fresh, capsys):
+def test_runs_with_a_damaged_shared_line_are_named_together(fresh, capsys):
     source = edit_shared(fresh, lambda line: line.update(config=None))
     assert door.command("results", "verify", str(fresh)) == 1
     said = capsys.readouterr().out
@@ -531,7 +531,7 @@ def test_a_file_that_is_a_folder_or_cannot_be_read_stops_nothing(fresh, monkeypa
     assert f"{file} cannot be read: Permission denied" in capsys.readouterr().out
 
 
-def test_a_score_that_is_not_known_here_takes_the_place_of_nothing(fresh, capsys):
+def test_an_unknown_score_replaces_nothing(fresh, capsys):
     source = edit(fresh, lambda line: line["scores"].update(dataset=3.0, of_tomorrow=4.0))
     assert door.command("show", source) == 0
     given = (*SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
@@ -541,7 +541,7 @@ def test_a_score_that_is_not_known_here_takes_the_place_of_nothing(fresh, capsys
     assert "/2" not in shown  # every cell has both of its splits
 
 
-def test_a_run_whose_record_was_edited_by_hand_is_not_exported(tmp_path, capsys):
+def test_a_run_with_an_edited_record_is_not_exported(tmp_path, capsys):
     write_toy(tmp_path, split=0)
     path = write_toy(tmp_path, split=1) / "record.json"
     forge(path, lambda record: record.update(seconds={"total": "12"}))
@@ -565,7 +565,7 @@ def test_a_line_is_found_however_it_is_spelt(fresh, tmp_path, monkeypatch, capsy
     assert "the scores agree bit for bit" in capsys.readouterr().out
 
 
-def test_a_line_that_is_no_run_is_told_from_a_damaged_one(fresh, capsys):
+def test_a_line_that_is_not_a_run_is_distinguished_from_a_damaged_one(fresh, capsys):
     file, number = first_run(fresh)
     for command in (("show",), ("results", "redo")):
         assert door.command(*command, f"{file}:1") == 2
@@ -611,7 +611,7 @@ def test_a_direct_comparison_leads_to_both_of_its_runs(fresh, capsys):
     assert {"method=star", "method=mf", "method=sghmc"} <= set(said.split())
 
 
-def test_a_comparison_of_a_run_that_was_made_again_counts_no_more(fresh):
+def test_a_comparison_of_a_rerun_run_is_dropped(fresh):
     """The settings of the new run are the same, its scores are not."""
     from dgpbench.experiments.items import load
     from dgpbench.report.cells import cells
@@ -674,7 +674,7 @@ def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, ca
     assert float(row[3]) == pytest.approx(-moved, rel=0.06)
 
 
-def test_a_run_whose_rows_were_others_does_not_agree(fresh, monkeypatch, capsys):
+def test_a_rerun_on_other_rows_does_not_agree(fresh, monkeypatch, capsys):
     door.without_training(monkeypatch)
     assert door.command("results", "redo", edit(fresh, lambda line: line.update(split_digest="0" * 16))) == 1
     assert "the test rows differ" in capsys.readouterr().out
@@ -695,7 +695,7 @@ def test_a_run_whose_rows_were_others_does_not_agree(fresh, monkeypatch, capsys)
         (("redo", "method=star"), "has no record"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, words, said):
+def test_impossible_requests_are_clean_errors(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
     assert door.command("results", *words) == 2

@@ -57,7 +57,7 @@ def test_every_published_number_is_in_its_cell_of_the_rendered_comparison(item, 
     assert sum(dataset in groups.names("dataset") for _, dataset, _ in shown) == len(numbers)
 
 
-def test_numbers_that_are_known_split_by_split_are_compared_so(results):
+def test_numbers_published_by_split_are_compared_by_split(results):
     """Ours is 0.1 above theirs on five of power's splits, and turned around on concrete's first three."""
     theirs = published.by_split("gal2016_classic").query("metric == 'tll'")
     power, concrete = (
@@ -117,7 +117,7 @@ def test_on_equal_splits_the_verdict_is_that_of_the_differences(results):
     assert set(one["verdict"]) == {"one split"}
 
 
-def test_a_difference_that_no_printed_digit_shows_has_its_direction(results):
+def test_a_difference_below_the_printed_digits_has_a_direction(results):
     of_mc_dropout(results, "naval", lambda split: -2e-5 - 1e-6 * (split % 2))
     cells = comparison("gal2016_classic", ["dataset=naval", f"results_dir={results}"]).cells
     (row,) = cells[cells["metric"] == "rmse"].itertuples()

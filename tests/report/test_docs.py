@@ -177,7 +177,7 @@ def test_our_own_table_has_a_row_for_each_method_with_its_mean_rank(own):
 
 
 @pytest.mark.full
-def test_a_picture_in_other_colours_is_drawn_anew(own, monkeypatch, capsys):
+def test_a_picture_in_other_colours_is_drawn_again(own, monkeypatch, capsys):
     monkeypatch.setitem(style.COLOURS, "star", "#123456")
     capsys.readouterr()
     assert docs("--check", str(own)) == 1
@@ -200,7 +200,7 @@ def test_ranks_of_our_own_table_are_of_the_largest_block_that_is_complete(tmp_pa
 
 
 @pytest.mark.full
-def test_a_cell_whose_runs_all_failed_says_so(tmp_path):
+def test_a_cell_with_failed_runs_only_is_marked(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda handle: None)
         for split in range(10):
@@ -291,7 +291,7 @@ def test_every_item_with_published_numbers_has_a_place_in_the_results():
 
 
 @pytest.mark.full
-def test_without_records_each_part_is_one_line_that_says_so(tmp_path):
+def test_without_records_each_part_is_one_line(tmp_path):
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
     for names in PAGES.values():
@@ -304,7 +304,7 @@ def test_without_records_each_part_is_one_line_that_says_so(tmp_path):
 
 
 @pytest.mark.full
-def test_words_outside_the_markers_are_kept_and_a_second_time_changes_nothing(made, capsys):
+def test_text_outside_the_markers_is_kept_and_a_second_run_changes_nothing(made, capsys):
     for page in PAGES:
         text = (made / page).read_text()
         assert text.startswith(f"# {page}\n\nWords before.\n\n<!-- made")
@@ -392,7 +392,7 @@ def test_an_item_is_redone_beside_the_published_numbers(made):
     assert table["energy"]["mf L2"].startswith("0/10 (-")
 
 
-def test_an_item_says_its_agreement_cost_and_failures(made):
+def test_an_item_reports_its_agreement_cost_and_failures(made):
     text = part(made, "lindinger2020_table1")
     assert "`budget=laptop` (a tenth of the published iterations, larger steps)" in text
     assert "splits 0 to 9" in text
@@ -443,7 +443,7 @@ def test_the_front_page_has_three_sentences_the_table_and_the_picture(made):
     assert (made / PICTURES[0]).stat().st_size > 10_000
 
 
-def test_with_no_cell_redone_the_front_page_counts_runs_and_shows_no_table(tmp_path):
+def test_without_reproduced_cells_the_front_page_counts_runs(tmp_path):
     for split in range(3):
         write_toy(tmp_path / "results", split=split)
     assert door.command("results", "export", f"results_dir={tmp_path / 'results'}") == 0
@@ -464,7 +464,7 @@ def test_runs_without_a_compact_record_do_not_count(tmp_path):
 
 
 @pytest.mark.full
-def test_fits_that_were_begun_again_are_counted_beside_failures(tmp_path, monkeypatch):
+def test_restarted_fits_are_counted_beside_failures(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda handle: None)
     retry = {"retry": 1, "jitter": 1e-5, "after": "the objective became nan"}
     for split, dataset in enumerate(("naval", "naval", "yacht", "boston")):
@@ -480,7 +480,7 @@ def test_fits_that_were_begun_again_are_counted_beside_failures(tmp_path, monkey
 
 
 @pytest.mark.full
-def test_the_price_of_table_1_is_ten_times_a_run_alone_and_the_median_run_of_each_cell(tmp_path, monkeypatch):
+def test_the_cost_of_table_1_is_ten_times_each_cells_median_run(tmp_path, monkeypatch):
     """sgp on boston: eight runs of 36 s, one of 360 s and one of 18 s, and alone 27 s; mf (L = 2) on energy: three runs
     of 72 s and none alone.
     """
@@ -524,7 +524,7 @@ def test_extrapolation_is_apart(made):
     assert "+0.300 (1)" not in part(made, "laptop_study")
 
 
-def test_the_ablation_has_a_row_for_each_set_of_settings_beside_the_studys_own_run(made):
+def test_the_ablation_has_a_row_for_each_set_of_settings(made):
     table = rows(part(made, "laptop_ablation"))
     assert table == {
         "`precision=float64`": {
@@ -540,7 +540,7 @@ def test_the_ablation_has_a_row_for_each_set_of_settings_beside_the_studys_own_r
     }
 
 
-def test_the_papers_budget_has_an_ablation_of_its_own_on_every_split_that_has_both_runs(made):
+def test_the_papers_budget_has_an_ablation_on_splits_with_both_runs(made):
     assert "**`laptop_study`, `budget=paper`, splits 10 and 12**" in part(made, "paper_ablation")
     assert rows(part(made, "paper_ablation")) == {
         "`training.early_stopping=false`": {

@@ -72,7 +72,7 @@ def test_a_pipe_stays_and_the_table_goes_into_it(tmp_path, capsys):
         ("socket", "socket is neither a file nor a pipe, and cannot be written; choose another place with --output"),
     ],
 )
-def test_a_place_where_no_file_can_be_is_one_sentence(given, said, tmp_path, capsys):
+def test_an_impossible_output_path_is_a_clean_error(given, said, tmp_path, capsys):
     import socket
 
     (tmp_path / "afile").write_text("")
@@ -98,7 +98,7 @@ def test_a_place_where_no_file_can_be_is_one_sentence(given, said, tmp_path, cap
         ("show", "results", "--plot", "--json"),
     ],
 )
-def test_a_place_that_cannot_be_is_answered_with_the_flag_that_chooses_another(command, tmp_path, monkeypatch, capsys):
+def test_an_impossible_output_path_is_refused_with_the_flag_to_use(command, tmp_path, monkeypatch, capsys):
     from dgpbench.benchmarks import timing
 
     def timed(plan, say):
@@ -123,7 +123,7 @@ def test_a_place_that_cannot_be_is_answered_with_the_flag_that_chooses_another(c
         (("--output", "foo.png"), "--output foo.png is where --plot writes the picture; give both, or neither"),
     ],
 )
-def test_show_writes_a_picture_or_says_why_it_writes_none(flags, said, tmp_path, capsys):
+def test_show_writes_a_picture_or_prints_why_not(flags, said, tmp_path, capsys):
     write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
     assert door.command("show", "results", *flags) == 2
     assert said in capsys.readouterr().err
@@ -135,7 +135,7 @@ def test_show_writes_a_picture_or_says_why_it_writes_none(flags, said, tmp_path,
     [("cite star", ""), ("list methods", ""), ("--version", ""), ("cite star", "1"), ("list methods", "1")],
 )  # it fails at the end, or with PYTHONUNBUFFERED at the first line
 @pytest.mark.parametrize(("stdout", "code", "said"), [("full", 2, "No space left on device"), ("closed", 0, "")])
-def test_an_output_that_takes_nothing_more_is_no_traceback(command, stdout, code, said, unbuffered):
+def test_a_full_or_closed_output_is_not_a_traceback(command, stdout, code, said, unbuffered):
     """A full disk is one sentence; a reader that has read enough, as ``head`` has, is no error."""
     if stdout == "full":
         taker = os.open("/dev/full", os.O_WRONLY)

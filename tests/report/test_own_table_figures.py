@@ -76,7 +76,7 @@ def _curves(page) -> dict:
     return lines(ax) if "coverage" in ax.get_xlabel() else {}
 
 
-def test_marks_are_mean_scores_at_median_seconds_and_the_line_joins_what_is_not_beaten(three, drawn):
+def test_marks_are_mean_scores_at_median_seconds_with_the_pareto_line(three, drawn):
     *_, page = [each for each in drawn("dgpbench_uci", *three) if each.axes[0].get_xlabel() == "time of a run (s)"]
     tll, crps, *_ = page.axes
     marks = {line.get_label(): line.get_xydata()[0] for line in tll.lines if not line.get_label().startswith("_")}
@@ -157,7 +157,7 @@ MEANS = [name for name in MEANS if not name.startswith("seconds_per_step")]  # a
 
 
 @pytest.mark.parametrize("name", MEANS)
-def test_no_figure_draws_an_incomplete_cell_as_a_finished_one(name):
+def test_incomplete_cells_are_drawn_differently_from_complete_ones(name):
     """Marks and boxes are hollow; a line has no face, and its name ends in the count."""
     draw, make = FIGURES[name]
     seen = {}
@@ -201,7 +201,7 @@ def test_layouts_name_the_curves_of_an_incomplete_cell_by_its_count(name, lackin
         assert not [text for text in names if text.startswith("MF L3 (1/") or text.startswith("MF L3 (2/")]
 
 
-def test_a_box_is_hollow_where_a_run_kept_no_trace(results):
+def test_a_box_is_hollow_if_a_run_has_no_trace(results):
     for split in range(2):
         write_toy(results, {"tll": -2.0}, method="mf", split=split, trace=toy_trace() if split else None)
         write_toy(results, {"tll": -2.0}, method="star", split=split, trace=toy_trace())
@@ -237,7 +237,7 @@ def test_at_most_eight_curves_of_a_panel_are_in_colour(results, drawn):
         assert any({f"{method} L2", f"{method} L3"} <= names for names in coloured.values())
 
 
-def test_the_legend_names_the_line_of_what_is_not_beaten(three, drawn):
+def test_the_legend_names_the_pareto_line(three, drawn):
     page = next(page for page in drawn("dgpbench_uci", *three) if page.axes[0].get_xlabel() == "time of a run (s)")
     (legend,) = page.legends
     assert "not beaten in both" in [text.get_text() for text in legend.get_texts()]
@@ -286,7 +286,7 @@ def test_methods_without_a_score_are_left_out_of_its_ranks_alone(results, drawn)
     }
 
 
-def test_a_score_that_predictions_do_not_have_is_in_no_other_file(results, capsys):
+def test_a_score_that_predictions_do_not_give_is_left_out(results, capsys):
     """A compact record has every score of its run: a table sends nobody to look for more."""
     write(results, "gradient_boosting_quantiles", 1, 5, None, 1.3, [[0.5], [0.5], [0.5]])
     assert main(["results", "export", f"results_dir={results}"]) == 0

@@ -42,7 +42,7 @@ def test_only_what_is_missing_is_run(results):
     assert done.exit_code() == 0
 
 
-def test_a_failed_run_stays_failed_until_it_is_asked_for(results):
+def test_a_failed_run_stays_failed_until_it_is_requested(results):
     runs = planned(results, *SMALL)
     for run in runs[:5]:
         finish(run)
@@ -114,7 +114,7 @@ def test_unknown_options_are_refused(capsys):
     assert all(line.startswith("dgpbench: ") for line in errors)
 
 
-def test_reproduce_renders_what_there_is(stored, results, capsys):
+def test_reproduce_renders_the_available_records(stored, results, capsys):
     for run in planned(results, *SMALL):
         finish(run)
     assert call("reproduce", TABLE1, *SMALL, stored) == 0
@@ -160,7 +160,7 @@ def test_check_fails_where_a_split_is_missing(results, stored, tmp_path):
     assert call("check", TABLE1, *SMALL, stored, "--tolerance", "9", "--reference", path) == 1
 
 
-def test_check_refuses_what_is_no_reference(stored, tmp_path, capsys):
+def test_check_refuses_a_file_that_is_not_a_reference(stored, tmp_path, capsys):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     for name in ("absent.csv", "empty.csv", "other.csv"):
@@ -170,7 +170,7 @@ def test_check_refuses_what_is_no_reference(stored, tmp_path, capsys):
     assert call("check", TABLE1, *SMALL, stored, "--tolerance", "nan", "--reference", path) == 2
 
 
-def test_cite_knows_methods_and_data_sets(capsys):
+def test_cite_prints_methods_and_data_sets(capsys):
     assert call("cite", "star") == 0
     assert "Lindinger" in capsys.readouterr().out
     assert call("cite", "boston") == 0

@@ -36,7 +36,7 @@ def file_of(results: Path) -> Path:
     return path
 
 
-def test_a_digit_changed_in_200_places_is_always_noticed(three, capsys):
+def test_a_digit_changed_in_200_places_is_always_detected(three, capsys):
     """By verify everywhere; where the number itself changes, by whoever reads it."""
     raw, compact = next(three.rglob("split1-seed0/record.json")), file_of(three)
     draws = random.Random(0)
@@ -95,7 +95,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("said", IMPOSSIBLE)
-def test_scores_that_cannot_be_are_refused_raw_and_compact(three, capsys, said):
+def test_impossible_scores_are_refused_in_raw_and_compact_records(three, capsys, said):
     forge(next(three.rglob("split0-seed0/record.json")), lambda record: record["scores"].update(IMPOSSIBLE[said]))
     path = file_of(three)
     whole = [json.loads(text) for text in path.read_text().splitlines()]
@@ -153,7 +153,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_record_is_named_and_stops_no_command(tmp_path, capsys, kind):
+def test_a_malicious_record_is_named_and_stops_no_command(tmp_path, capsys, kind):
     for split in range(3):
         write_toy(tmp_path, SCORES, split=split)
     path = next(tmp_path.rglob("split1-seed0/record.json"))
@@ -171,7 +171,7 @@ def test_a_hostile_record_is_named_and_stops_no_command(tmp_path, capsys, kind):
     assert door.command("results", "verify", str(tmp_path)) == 1
 
 
-def test_seconds_whose_parts_exceed_the_total_are_named(three, capsys):
+def test_seconds_with_parts_above_the_total_are_named(three, capsys):
     path = next(three.rglob("split1-seed0/record.json"))
     forge(path, lambda record: record["seconds"].update(training=1000.0))
     assert door.command("results", "verify", str(three)) == 1
@@ -188,7 +188,7 @@ def test_a_record_behind_a_link_back_is_counted_once(three, capsys):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "forbidden", "cycle"])
-def test_what_is_no_file_of_a_record_stops_no_command(three, capsys, kind):
+def test_a_foreign_file_in_a_records_folder_stops_no_command(three, capsys, kind):
     path = next(three.rglob("split1-seed0/record.json"))
     if kind == "cycle":
         (path.parents[2] / "again").symlink_to(three / "runs")
@@ -249,7 +249,7 @@ def test_results_are_a_frame_of_single_values(tmp_path):
     assert pd.read_parquet(tmp_path / "all.parquet")["overrides"].tolist() == ["{}"]
 
 
-def test_the_clock_of_the_wall_does_not_enter_the_seconds(tmp_path, monkeypatch):
+def test_seconds_do_not_depend_on_the_system_clock(tmp_path, monkeypatch):
     from datetime import UTC, datetime, timedelta
 
     from dgpbench.runs import execute

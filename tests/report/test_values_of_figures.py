@@ -126,7 +126,7 @@ def test_heatmaps_at_four_layers_show_covariance_and_then_precision(drawn, resul
     np.testing.assert_allclose(np.ma.filled(image.get_array(), np.nan), np.log10(np.abs(precision)), atol=1e-6)
 
 
-def test_a_heatmap_has_lines_between_gps_and_names_each_layer_at_its_middle(drawn, results):
+def test_a_heatmap_has_lines_between_gps_and_a_label_for_each_layer(drawn, results):
     write_toy(results, method="fc", dataset="concrete", posterior=stored(factor_of(0)))
     figure, _ = drawn("lindinger2020_fig1", "method=fc")
     (ax,) = panels(figure).values()
@@ -249,7 +249,7 @@ def test_boxes_are_quartiles_of_the_final_elbos_over_splits(drawn, results):
 
 
 @pytest.mark.parametrize("traced", [True, False])
-def test_scores_are_drawn_against_seconds_along_the_trace_or_else_at_the_end(drawn, results, traced):
+def test_scores_are_drawn_against_seconds_by_trace_or_at_the_end(drawn, results, traced):
     trace = trace_of(1)
     if traced:
         trace = trace.assign(test_rmse=np.linspace(9, 3, 30), test_tll=np.linspace(-3, -2, 30))
@@ -290,7 +290,7 @@ def test_the_time_of_a_step_is_drawn_against_m_with_the_slope_of_theory(drawn, r
     assert [text.get_text() for text in ax.get_xticklabels()] == ["32", "64", "128", "256"]
 
 
-def test_tables_of_timings_are_drawn_along_each_size_with_the_others_at_their_usual_value(drawn, results):
+def test_timings_are_drawn_along_each_size_at_usual_other_sizes(drawn, results):
     rows = [("mf", M, 3, 5, M / 16) for M in (64, 128, 256)]
     rows += [("mf", 128, L, 5, 2.0 * L) for L in (2, 5)] + [("mf", 128, 3, tau, 1.0 * tau) for tau in (2, 8)]
     bench = pd.DataFrame(rows, columns=["method", "M", "L", "tau", "ms_per_step"])
@@ -501,7 +501,7 @@ def test_score_dots_are_means_with_one_standard_error_either_side(drawn, results
     assert "test log-likelihood" in ax.get_xlabel()
 
 
-def test_published_values_are_crosses_under_ours_with_their_standard_errors(drawn, results):
+def test_published_values_are_crosses_with_standard_errors(drawn, results):
     for split, value in enumerate((-2.0, -3.0)):
         write_toy(results, {"tll": value}, method="sgp", num_layers=1, split=split)
         write_toy(results, {"tll": value}, split=split)
@@ -544,14 +544,14 @@ def test_a_figure_of_a_tables_runs_shows_the_tables_published_numbers(drawn, res
     np.testing.assert_allclose([x, low, high], [entry.value, entry.value - entry.stderr, entry.value + entry.stderr])
 
 
-def test_a_score_that_the_paper_does_not_print_has_no_published_mark_and_no_legend(drawn, results):
+def test_a_score_that_was_not_published_has_no_mark_and_no_legend(drawn, results):
     write_toy(results, {"rmse": 3.0}, method="mf", num_layers=3, protocol="jain2021")
     figure = drawn("jain2021_fig4", "dataset=boston", "method=mf", "method.num_layers=3", "split=0")[0]
     assert error_bars(figure.axes[0], published=True) == []
     assert figure.legends == []
 
 
-def test_an_incomplete_mean_is_hollow_and_says_its_count(drawn, results):
+def test_an_incomplete_mean_is_hollow_and_shows_its_count(drawn, results):
     for split, value in enumerate((-2.0, -3.0, -2.2)):
         write_toy(results, {"tll": value}, split=split)
         write_toy(results, {"tll": value}, split=split, num_layers=2)

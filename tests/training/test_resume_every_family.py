@@ -99,7 +99,7 @@ def test_a_resumed_fit_ends_in_the_same_bits(method, settings, stops, tmp_path):
 
 
 @pytest.mark.full
-def test_a_checkpoint_of_other_settings_or_of_another_shape_starts_a_fit_anew(tmp_path):
+def test_a_checkpoint_of_other_settings_or_shapes_is_not_used(tmp_path):
     X, y = rows()
     small = ("method=sgp", "budget=smoke", "training.max_iterations=20")
     kept = Copied(tmp_path / "whole", "key", {10: tmp_path / "other-key", 20: tmp_path / "other-shape"})

@@ -45,7 +45,7 @@ def test_ten_steps_that_are_whole_epochs_see_each_row_equally_often(num_rows, ba
 
 
 @pytest.mark.full
-def test_rows_are_shuffled_anew_in_each_epoch_and_by_the_seed_of_the_batches():
+def test_rows_are_shuffled_in_each_epoch_by_the_seed_of_the_batches():
     """Twenty steps are an epoch here, so each two rows of the trace are its halves."""
     y = 3 * np.random.default_rng(1).normal(size=40)
     small = (FROZEN, "training.batch_size=2", "training.max_iterations=80")
@@ -136,7 +136,7 @@ def test_the_likelihood_variance_keeps_its_learning_rate_at_the_end(method):
     np.testing.assert_allclose(shares[usual[inducing] != start[inducing]], 0.1, rtol=1e-3)
 
 
-def test_adam_remembers_squared_gradients_as_long_as_beta_2_says():
+def test_adam_averages_squared_gradients_by_beta_2():
     """Two rows, one in each of two steps so short that only the row changes the gradient, in either order."""
     X, y = inputs(2), np.array([0.3, -2.0])
     steps = ("training.batch_size=1", "training.max_iterations=2", "method.num_inducing=2")
@@ -313,7 +313,7 @@ def check_stopped(fitted):
 
 
 @pytest.mark.full
-def test_a_run_whose_validation_score_falls_stops_after_six_strips(worsening):
+def test_a_run_with_a_falling_validation_score_stops_after_six_strips(worsening):
     """Scores are compared at the ends of strips of 50 iterations: five falls are known after six strips."""
     check_stopped(worsening[0])
 
@@ -326,7 +326,7 @@ def test_other_families_stop_early_too(method, held_out):
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", ["sgp", *(pytest.param(name, marks=pytest.mark.full) for name in ("sod", "aep"))])
-def test_a_run_whose_validation_score_rises_does_not_stop(method, held_out):
+def test_a_run_with_a_rising_validation_score_does_not_stop(method, held_out):
     fitted = fit(inputs(N), opposed(held_out, 1), *STOPPING, *SLOWLY, method=method)
     scores = [row.validation_tll for row in fitted.trace]
     assert scores == sorted(scores)
@@ -367,7 +367,7 @@ def test_training_stops_without_failing_once_its_seconds_are_spent():
     assert [row.iteration for row in fitted.trace] == [10]
 
 
-def test_tracing_and_training_are_timed_apart_and_go_on_after_a_resume(tmp_path):
+def test_tracing_and_training_are_timed_apart_also_after_a_resume(tmp_path):
     """What a log says of actions whose length is known: a counter stands in for the time."""
     log = Monitor(checkpoints=Checkpoints(tmp_path, "key", 0.0))
     ticks = iter(range(1000))
@@ -392,7 +392,7 @@ def test_tracing_and_training_are_timed_apart_and_go_on_after_a_resume(tmp_path)
 
 
 @pytest.mark.full
-def test_the_mean_map_of_the_first_layer_is_the_largest_right_singular_vectors():
+def test_the_first_layers_mean_map_is_the_top_right_singular_vectors():
     rng = np.random.default_rng(4)
     Q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
     X = rng.normal(size=(60, 4)) * [3.0, 2.0, 1.0, 0.5] @ Q.T
@@ -408,7 +408,7 @@ def test_the_mean_map_of_the_first_layer_is_the_largest_right_singular_vectors()
 
 
 @pytest.mark.full
-def test_a_layer_wider_than_its_inputs_has_the_identity_and_zeros_as_its_mean_map():
+def test_a_layer_wider_than_its_inputs_pads_the_mean_map_with_zeros():
     X = inputs(20)
     values = fit(X, X[:, 0], FROZEN, "method.num_layers=2", "method.width=3", method="mf").parameters
     np.testing.assert_allclose(values[".prior.layers[0].mean_function.A"], np.eye(2, 3), atol=0)
