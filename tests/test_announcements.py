@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-import door
+import fit_once
 import numpy as np
 import pytest
 from one_record import forge
@@ -17,7 +17,7 @@ TINY = ("method.num_inducing=4", "prediction.num_samples=2", "plot=false")
 def started(capsys, folder, *overrides: str) -> list[str]:
     """The lines on standard error of a run on diabetes with made-up training, but for its progress."""
     capsys.readouterr()
-    assert door.command("run", "dataset=diabetes", *overrides, "plot=false", f"results_dir={folder}") == 0
+    assert fit_once.command("run", "dataset=diabetes", *overrides, "plot=false", f"results_dir={folder}") == 0
     return [line for line in capsys.readouterr().err.splitlines() if ": iteration " not in line]
 
 
@@ -40,7 +40,7 @@ def started(capsys, folder, *overrides: str) -> list[str]:
     ],
 )
 def test_a_run_prints_its_iterations_and_suggests_a_quicker_budget(given, words, monkeypatch, tmp_path, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     (line,) = started(capsys, tmp_path, *given)
     assert line.startswith(f"{given[0].removeprefix('method=')} (L = ")
     assert " on diabetes, " in line
@@ -48,28 +48,28 @@ def test_a_run_prints_its_iterations_and_suggests_a_quicker_budget(given, words,
 
 
 def test_iterations_are_counted_where_passes_over_the_rows_are_published(monkeypatch, tmp_path, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = ("method=mf", "training.max_iterations=null", "training.epochs=500", "training.batch_size=100")
     (line,) = started(capsys, tmp_path, *given)
     assert "at most 2,000 iterations" in line  # 500 times ceil(398 / 100)
 
 
 def test_a_run_without_progress_prints_nothing(monkeypatch, tmp_path, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     assert started(capsys, tmp_path, "method=mf", "progress=false") == []
 
 
 def test_a_run_that_is_done_already_takes_nothing(monkeypatch, tmp_path, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     assert len(started(capsys, tmp_path, "method=mf")) == 1
     assert started(capsys, tmp_path, "method=mf") == []
 
 
 @pytest.mark.full
 def test_reproduce_prints_one_line_a_run(monkeypatch, tmp_path, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = ("lindinger2020_table1", "method=sgp", "dataset=boston", "split=0,1,2", f"results_dir={tmp_path}")
-    assert door.command("reproduce", *given) == 0
+    assert fit_once.command("reproduce", *given) == 0
     said = capsys.readouterr().err
     assert "budget=laptop" not in said
     assert len(re.findall(r"^\[\d/3\] done", said, re.MULTILINE)) == 3
@@ -131,9 +131,9 @@ def test_a_real_run_prints_both_lines_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(progress, "FIRST_SECONDS", 0.0)
     draws = np.random.default_rng(0)
     X = draws.normal(size=(30, 2))
-    table = door.write_table(tmp_path / "small.csv", X, np.sin(X[:, 0]))
+    table = fit_once.write_table(tmp_path / "small.csv", X, np.sin(X[:, 0]))
     given = ("method=mf", *table, *TINY, "budget=smoke", f"results_dir={tmp_path}")
-    assert door.command("run", *given) == 0
+    assert fit_once.command("run", *given) == 0
     said = [line for line in capsys.readouterr().err.splitlines() if ": iteration " not in line]
     assert len(said) == 2
     assert said[0].endswith("27 training rows: 50 iterations, budget=smoke")
@@ -146,20 +146,20 @@ def test_a_real_run_prints_both_lines_once(tmp_path, capsys, monkeypatch):
 def validated(capsys, *overrides: str) -> list[str]:
     """The lines of ``dgpbench validate``, which takes the overrides."""
     capsys.readouterr()
-    assert door.command("validate", *overrides) == 0
+    assert fit_once.command("validate", *overrides) == 0
     return capsys.readouterr().out.splitlines()
 
 
 def test_validate_prints_the_sizes_of_the_data_and_runs_announcement(monkeypatch, tmp_path, capsys):
-    door.without_training(monkeypatch)
-    table = door.write_table(tmp_path / "own.csv", np.arange(60.0).reshape(20, 3), np.arange(20.0))
+    fit_once.without_training(monkeypatch)
+    table = fit_once.write_table(tmp_path / "own.csv", np.arange(60.0).reshape(20, 3), np.arange(20.0))
     given = (*table, "method=mf", "method.num_inducing=4", f"results_dir={tmp_path}")
     valid, data, columns, start, _ = validated(capsys, *given)
     assert valid == "valid: `dgpbench run` takes it"
     assert re.fullmatch(r"own-\w+: 20 rows, 3 features, target y; 18 train and 2 test", data)
     assert columns == "  x0, x1, x2: numbers"
     capsys.readouterr()
-    assert door.command("run", *given, "plot=false") == 0
+    assert fit_once.command("run", *given, "plot=false") == 0
     assert start in capsys.readouterr().err.splitlines()
 
 
@@ -179,10 +179,10 @@ def _finished_by_hand(record, seconds):
 
 @pytest.mark.full
 def test_finished_runs_of_other_splits_or_seeds_give_the_estimate(monkeypatch, tmp_path, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = ("method=sgp", "dataset=diabetes", "progress=false", "plot=false", f"results_dir={tmp_path}")
     for more, seconds in (("split=1", 100.0), ("seed=1", 300.0), ("split=2", 700.0), ("method.jitter=1e-5", 9000.0)):
-        assert door.command("run", *given, more) == 0
+        assert fit_once.command("run", *given, more) == 0
         (left,) = [path for path in tmp_path.rglob("record.json") if "done-by-hand" not in path.read_text()]
         forge(left, partial(_finished_by_hand, seconds=seconds))
     assert validated(capsys, *given)[-1] == "  about 5 min, based on 3 finished runs that differ in split or seed only"
@@ -191,22 +191,22 @@ def test_finished_runs_of_other_splits_or_seeds_give_the_estimate(monkeypatch, t
 
 
 def test_validate_reports_a_finished_or_conflicting_run(monkeypatch, tmp_path, capsys):
-    door.without_training(monkeypatch)
-    run = door.run(tmp_path, "method=mf", "dataset=diabetes")
+    fit_once.without_training(monkeypatch)
+    run = fit_once.run(tmp_path, "method=mf", "dataset=diabetes")
     given = ("method=mf", "dataset=diabetes", f"results_dir={tmp_path}")
     assert validated(capsys, *given)[-1] == f"{run.directory} is done already, so nothing was run"
     path = run.directory / "record.json"
     forge(path, lambda record: record.update(config_hash="0" * 64))
     refusals = []
     for command in ("validate", "run"):
-        assert door.command(command, *given) == 2
+        assert fit_once.command(command, *given) == 2
         refusals.append(capsys.readouterr().err)
     assert "made with other settings" in refusals[0]
     assert refusals[0] == refusals[1]
 
 
 def test_validate_refuses_a_start_that_run_refuses(tmp_path, capsys):
-    assert door.command("validate", "method=mf", "dataset=diabetes", f"init_from={tmp_path}") == 2
+    assert fit_once.command("validate", "method=mf", "dataset=diabetes", f"init_from={tmp_path}") == 2
     assert "not the directory of a finished run" in capsys.readouterr().err
 
 
@@ -219,7 +219,9 @@ def test_a_sweep_announces_each_kind_of_run_once(tmp_path, capsys):
 
 def test_a_setting_can_refer_to_another_setting():
     given = ("method=mf", "dataset=diabetes", "training.batch_size=${seed}", "seed=7")
-    assert door.identity(*given) == door.identity("method=mf", "dataset=diabetes", "training.batch_size=7", "seed=7")
+    assert fit_once.identity(*given) == fit_once.identity(
+        "method=mf", "dataset=diabetes", "training.batch_size=7", "seed=7"
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,6 +233,6 @@ def test_a_setting_can_refer_to_another_setting():
     ],
 )
 def test_impossible_settings_are_refused_before_the_fit_starts(given, words, capsys):
-    assert door.command("validate", "dataset=diabetes", *given) == 2
+    assert fit_once.command("validate", "dataset=diabetes", *given) == 2
     assert words in capsys.readouterr().err
-    assert door.command("validate", "dataset=diabetes", "method=aepmcm", "method.kernel=matern52") == 0
+    assert fit_once.command("validate", "dataset=diabetes", "method=aepmcm", "method.kernel=matern52") == 0

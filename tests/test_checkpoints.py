@@ -3,7 +3,7 @@
 import os
 import signal
 
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -129,14 +129,14 @@ def test_a_checkpoint_of_other_settings_is_ignored(tmp_path):
 
 
 def test_a_finished_run_removes_a_killed_runs_checkpoint(tmp_path, monkeypatch):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     plain = ("method=gpr", "dataset=diabetes", "budget=smoke")
-    left = door.run(tmp_path, *plain).directory / "checkpoint"
+    left = fit_once.run(tmp_path, *plain).directory / "checkpoint"
     left.mkdir()
     (left / "step-000000060.npz").touch()
-    assert door.command("validate", *plain, f"results_dir={tmp_path}") == 0
+    assert fit_once.command("validate", *plain, f"results_dir={tmp_path}") == 0
     assert (left / "step-000000060.npz").exists()  # a question deletes nothing
-    door.run(tmp_path, *plain)
+    fit_once.run(tmp_path, *plain)
     assert not left.exists()
 
 
@@ -184,27 +184,27 @@ def test_a_run_holds_out_the_rows_that_the_run_it_starts_from_did(tmp_path):
     """Without a step it scores them as that one did at its end, but for the draws of 5 paths."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
-    table = door.write_table(tmp_path / "t.csv", X, np.sin(2 * X[:, 0]) + rng.standard_t(2, size=60))
+    table = fit_once.write_table(tmp_path / "t.csv", X, np.sin(2 * X[:, 0]) + rng.standard_t(2, size=60))
     small = ("budget=smoke", "method.num_inducing=4", "method.num_layers=2", "training.early_stopping=true")
-    ended = door.run(tmp_path / "mf", *table, "method=mf", *small, "training.max_iterations=400")
+    ended = fit_once.run(tmp_path / "mf", *table, "method=mf", *small, "training.max_iterations=400")
     still = ("training.max_iterations=400", "training.learning_rate=1e-30", f'init_from="{ended.directory}"')
-    begun = door.run(tmp_path / "fc", *table, "method=fc", *small, *still)
+    begun = fit_once.run(tmp_path / "fc", *table, "method=fc", *small, *still)
     expected = ended.trace["validation_tll"].iloc[-1]
     assert begun.trace["validation_tll"].to_numpy() == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "other", door.first_of(["split=1", "task=extrapolation", "task.train_fraction=0.8", "dataset=boston"])
+    "other", fit_once.first_of(["split=1", "task=extrapolation", "task.train_fraction=0.8", "dataset=boston"])
 )
 def test_starting_from_a_run_that_was_trained_on_other_rows_is_refused(other, tmp_path, capsys):
     """Which may be rows that the new run is tested on."""
     mf = ["method=mf", "dataset=diabetes", "budget=smoke", "method.num_layers=2"]
-    ended = door.run(tmp_path / "mf", *mf, other)
+    ended = fit_once.run(tmp_path / "mf", *mf, other)
     capsys.readouterr()
-    words = [*mf, f'init_from="{ended.directory}"', f"results_dir={tmp_path}/fc", *door.QUIET]
+    words = [*mf, f'init_from="{ended.directory}"', f"results_dir={tmp_path}/fc", *fit_once.QUIET]
     for command in ("validate", "run"):
-        assert door.command(command, *words) == 2
+        assert fit_once.command(command, *words) == 2
         assert "was trained on the rows of" in capsys.readouterr().err
     assert not list(tmp_path.joinpath("fc").rglob(store.RECORD))
 

@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-import door
+import fit_once
 import pytest
 from one_record import forge
 
@@ -208,13 +208,13 @@ def test_a_record_of_other_settings_is_not_reused_nor_overwritten(tmp_path, monk
 
 
 def test_a_changed_record_is_replaced_with_a_message(tmp_path, monkeypatch, capsys):
-    door.without_training(monkeypatch)
-    run = door.run(tmp_path, "method=mf", "dataset=diabetes")
+    fit_once.without_training(monkeypatch)
+    run = fit_once.run(tmp_path, "method=mf", "dataset=diabetes")
     path = run.directory / store.RECORD
     whole = store.read_record(path)
     path.write_text(path.read_text().replace('"rmse": ', '"rmse": 1'))
     capsys.readouterr()
-    assert door.command("run", "method=mf", "dataset=diabetes", f"results_dir={tmp_path}", *door.QUIET) == 0
+    assert fit_once.command("run", "method=mf", "dataset=diabetes", f"results_dir={tmp_path}", *fit_once.QUIET) == 0
     said = capsys.readouterr().err
     assert f"{path} was changed after it was written" in said
     assert "the run starts again" in said

@@ -9,7 +9,7 @@ import io
 import json
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -71,11 +71,11 @@ def columns(item: str, given: tuple[str, ...]) -> set[tuple[str, str]]:
 def make_and_render(capsys, item: str, given: tuple[str, ...], results: Path) -> None:
     """Each command about the item that it can be asked for; nothing is missing, empty or failed."""
     capsys.readouterr()
-    assert door.command("reproduce", *given, "progress=false") == 0
+    assert fit_once.command("reproduce", *given, "progress=false") == 0
     said = "".join(capsys.readouterr())
     for complaint in ("no run", "failed", "diverged", "refused", "incomplete", "left alone", "hold nothing"):
         assert complaint not in said
-    assert door.command("plan", *given, "--json") == 0
+    assert fit_once.command("plan", *given, "--json") == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["counts"]["done"] == len(planned["runs"]) > 0
     assert {tuple(Path(run["directory"]).parts[-3].rsplit("-L", 1)) for run in planned["runs"]} == columns(item, given)
@@ -84,7 +84,7 @@ def make_and_render(capsys, item: str, given: tuple[str, ...], results: Path) ->
     if ITEMS[item].get("render"):
         check_table(capsys, given)
     if published.of_item(item):
-        assert door.command("compare", *given) == 0
+        assert fit_once.command("compare", *given) == 0
         assert "incomplete" not in capsys.readouterr().out
     pictures = {path.stem: path for path in Path(results, "figures").glob("*.png")}
     if ITEMS[item]["kind"] == "figure":
@@ -93,7 +93,7 @@ def make_and_render(capsys, item: str, given: tuple[str, ...], results: Path) ->
 
 def check_table(capsys, given: tuple[str, ...]) -> None:
     """Every cell of the table has its one split and a number."""
-    assert door.command("table", *given, "--format", "csv") == 0
+    assert fit_once.command("table", *given, "--format", "csv") == 0
     cells = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert cells
     for cell in cells:
@@ -112,18 +112,18 @@ def made_up(tmp_path_factory):
 @pytest.mark.full
 @pytest.mark.parametrize("item", sorted(set(ITEMS) - TWINS - set(WITHOUT_PACKAGE)))
 def test_an_item_renders_the_runs_that_it_plans(item, made_up, monkeypatch, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     make_and_render(capsys, item, narrowed(item, made_up, *FEWER.get(item, ())), made_up)
 
 
 def test_a_table_of_elbos_uses_the_mean_of_the_last_tenth(made_up, monkeypatch, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = narrowed("lindinger2020_tables5", made_up)
-    assert door.command("reproduce", *given, "progress=false") == 0
+    assert fit_once.command("reproduce", *given, "progress=false") == 0
     (trace, *_) = made_up.rglob("interpolation/boston/mf-L3/*/*natgrad*/trace.parquet")
     values = pd.read_parquet(trace)["elbo"].to_numpy()
     capsys.readouterr()
-    assert door.command("table", *given, "--format", "csv") == 0
+    assert fit_once.command("table", *given, "--format", "csv") == 0
     first = next(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert len(values) == 20
     assert values.max() > values[-1]
@@ -132,7 +132,7 @@ def test_a_table_of_elbos_uses_the_mean_of_the_last_tenth(made_up, monkeypatch, 
 
 def plan_of(capsys, *given: str) -> list[dict]:
     capsys.readouterr()
-    assert door.command("plan", *given, "--json") == 0
+    assert fit_once.command("plan", *given, "--json") == 0
     return json.loads(capsys.readouterr().out)["runs"]
 
 
@@ -164,17 +164,17 @@ def test_values_of_the_command_line_are_not_scaled(capsys, tmp_path):
 
 @pytest.mark.full
 def test_a_figure_along_m_counts_its_finished_runs(monkeypatch, capsys, tmp_path):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = narrowed("lindinger2020_fig4", tmp_path, "method=mf")
-    assert door.command("reproduce", *given, "method.num_inducing=4,16", "progress=false") == 0
-    assert door.command("figure", *given, "--output", str(tmp_path / "picture.svg")) == 0
+    assert fit_once.command("reproduce", *given, "method.num_inducing=4,16", "progress=false") == 0
+    assert fit_once.command("figure", *given, "--output", str(tmp_path / "picture.svg")) == 0
     assert "2 of 4 runs" in (tmp_path / "picture.svg").read_text()
 
 
 def test_figs6_plans_enough_samples_for_its_test_of_normality(monkeypatch, tmp_path):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = narrowed("lindinger2020_figs6", tmp_path)
-    assert door.command("reproduce", *given, "progress=false") == 0
+    assert fit_once.command("reproduce", *given, "progress=false") == 0
     (record,) = tmp_path.rglob("record.json")
     assert json.loads(record.read_text())["config"]["prediction"]["num_samples"] >= 20
 
@@ -182,10 +182,10 @@ def test_figs6_plans_enough_samples_for_its_test_of_normality(monkeypatch, tmp_p
 @pytest.mark.full
 @pytest.mark.parametrize("typed", ["false", "False", "FALSE"])
 def test_a_switch_on_the_command_line_is_one_run_however_it_is_spelt(typed, monkeypatch, capsys, tmp_path):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = ("lindinger2020_figs8", "method=mf", "method.num_layers=3", "dataset=boston", "budget=smoke")
     given = (*given, f"training.early_stopping={typed}", f"results_dir={tmp_path}")
-    assert door.command("reproduce", *given, "progress=false") == 0
+    assert fit_once.command("reproduce", *given, "progress=false") == 0
     (run,) = plan_of(capsys, *given)
     assert run["state"] == "done"
 
@@ -214,5 +214,5 @@ def test_an_item_at_smoke_is_run_and_rendered_whole(item, trained, monkeypatch, 
     given = narrowed(item, trained)
     make_and_render(capsys, item, given, trained)
     picture = trained / f"{item}.png"
-    assert door.command("figure", *given, "--output", str(picture)) == 0
+    assert fit_once.command("figure", *given, "--output", str(picture)) == 0
     assert picture.stat().st_size > 10_000

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -42,10 +42,10 @@ def table(tmp_path_factory):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, size=(120, 2))
     f = 50 + 10 * (np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])
-    return door.write_table(tmp_path_factory.mktemp("table") / "smooth.csv", X, f + NOISE * rng.normal(size=120))
+    return fit_once.write_table(tmp_path_factory.mktemp("table") / "smooth.csv", X, f + NOISE * rng.normal(size=120))
 
 
-@pytest.mark.parametrize("method", door.some_of(METHODS, "gpr", "star", "sghmc", "sod", "aep"))
+@pytest.mark.parametrize("method", fit_once.some_of(METHODS, "gpr", "star", "sghmc", "sod", "aep"))
 def test_a_short_run_of_every_method_learns_and_leaves_a_whole_record(method, table, folder):
     assert run(folder / method, f"method={method}", *table, *HOW[method]) == 0
     (path,) = (folder / method).rglob(store.RECORD)

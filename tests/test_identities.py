@@ -5,7 +5,7 @@ Reference: docs/methods.md, "Structured posteriors" and "Single-layer references
 
 from contextlib import contextmanager
 
-import door
+import fit_once
 import gpflow
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_block_kl_equals_the_dense_kl(name):
 
 
 @pytest.mark.parametrize("whiten", [True, False])
-@pytest.mark.parametrize("depth", door.some_of(DEPTHS, DEPTHS[-1]))
+@pytest.mark.parametrize("depth", fit_once.some_of(DEPTHS, DEPTHS[-1]))
 @pytest.mark.parametrize("name", ALL)
 def test_paths_equal_theorem_one_written_with_dense_matrices(name, depth, whiten):
     num_layers, width = depth

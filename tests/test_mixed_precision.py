@@ -1,6 +1,6 @@
 """precision=mixed: float64 but for the columns, whose products are float32."""
 
-import door
+import fit_once
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -71,7 +71,7 @@ def test_training_does_not_find_the_rounding_errors_of_the_bound():
     y = np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2
     few = ("budget=laptop", "training.max_iterations=400", "training.learning_rate=0.002")
     fits = [
-        door.fit(X, y - y.mean(), "method=sgp", "method.num_layers=1", *few, f"precision={precision}")
+        fit_once.fit(X, y - y.mean(), "method=sgp", "method.num_layers=1", *few, f"precision={precision}")
         for precision in ("float64", "mixed")
     ]
     # The best that each reaches: with the noise at its floor training jumps, on each processor at other iterations.
@@ -81,7 +81,7 @@ def test_training_does_not_find_the_rounding_errors_of_the_bound():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", door.first_of(TAKE_IT))
+@pytest.mark.parametrize("method", fit_once.first_of(TAKE_IT))
 def test_methods_with_mixed_precision_run_to_a_whole_record(method, tmp_path):
     settings = [f"method={method}", "dataset=diabetes", "budget=smoke", "precision=mixed", f"results_dir={tmp_path}"]
     assert main(["run", *settings, "progress=false", "plot=false"]) == 0

@@ -1,6 +1,6 @@
 """Natural gradients against a conjugate model and GPflow's own (docs/methods.md, "Natural gradients")."""
 
-import door
+import fit_once
 import gpflow
 import numpy as np
 import pytest
@@ -164,5 +164,5 @@ def test_natural_gradients_train_through_the_shared_loop(method):
     short = ["natgrad_gamma=0.1", "decay_steps=20", "max_iterations=40", "num_samples=2", "early_stopping=false"]
     given = [f"method={method}", "optimiser=natgrad_adam", *sizes, *(f"training.{text}" for text in short)]
     X = np.random.default_rng(0).normal(size=(20, 2))
-    trace = door.fit(X, np.sin(X[:, 0]), *given).trace
+    trace = fit_once.fit(X, np.sin(X[:, 0]), *given).trace
     assert trace[-1].elbo > trace[0].elbo

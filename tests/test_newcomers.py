@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +24,7 @@ def table(tmp_path_factory):
     draws = np.random.default_rng(0)
     X = draws.normal(size=(40, 2))
     path = tmp_path_factory.mktemp("data") / "small.csv"
-    return door.write_table(path, X, 2e-4 * (X[:, 0] + 0.3 * draws.normal(size=40)))
+    return fit_once.write_table(path, X, 2e-4 * (X[:, 0] + 0.3 * draws.normal(size=40)))
 
 
 # The objective's name -------------------------------------------------------------------------------------------------
@@ -43,31 +43,31 @@ OBJECTIVES = {
 @pytest.mark.full
 @pytest.mark.parametrize(("method", "words"), OBJECTIVES.items())
 def test_a_record_calls_a_familys_objective_by_its_name(method, words, monkeypatch, tmp_path):
-    door.without_training(monkeypatch)
-    assert door.run(tmp_path, f"method={method}", "dataset=diabetes", "budget=smoke").record["objective"] == words
+    fit_once.without_training(monkeypatch)
+    assert fit_once.run(tmp_path, f"method={method}", "dataset=diabetes", "budget=smoke").record["objective"] == words
 
 
 def test_the_name_of_the_objective_does_not_enter_the_digest(monkeypatch, tmp_path):
     """Records from before it was named stay valid: neither the hash's settings nor the directory know it."""
-    door.without_training(monkeypatch)
-    run = door.run(tmp_path, "method=gpr", "dataset=diabetes", "budget=smoke")
+    fit_once.without_training(monkeypatch)
+    run = fit_once.run(tmp_path, "method=gpr", "dataset=diabetes", "budget=smoke")
     assert "objective" not in run.record["config"]["method"]
     assert run.directory.name == "split0-seed0"
 
 
 def test_a_picture_names_the_objective(monkeypatch, tmp_path):
-    door.without_training(monkeypatch)
-    run = door.run(tmp_path, "method=sghmc", "dataset=diabetes", "budget=smoke")
-    assert door.command("show", str(run.directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
+    fit_once.without_training(monkeypatch)
+    run = fit_once.run(tmp_path, "method=sghmc", "dataset=diabetes", "budget=smoke")
+    assert fit_once.command("show", str(run.directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
     assert ">log joint (nats, standardised y)<" in (tmp_path / "picture.svg").read_text()
 
 
 @pytest.mark.full
 def test_a_figure_of_training_names_what_its_methods_maximise(monkeypatch, tmp_path):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = ("jain2021_fig11", "method=mf", "budget=smoke", f"results_dir={tmp_path}")
-    assert door.command("reproduce", *given, "progress=false") == 0
-    assert door.command("figure", *given, "--output", str(tmp_path / "picture.svg")) == 0
+    assert fit_once.command("reproduce", *given, "progress=false") == 0
+    assert fit_once.command("figure", *given, "--output", str(tmp_path / "picture.svg")) == 0
     assert ">ELBO (nats, standardised y)<" in (tmp_path / "picture.svg").read_text()
 
 
@@ -79,7 +79,7 @@ def sghmc(table, tmp_path_factory):
     """A run of sghmc with its progress on standard error: (its record's text, stdout, stderr)."""
     folder, out, err = tmp_path_factory.mktemp("sghmc"), io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        assert door.command("run", "method=sghmc", *table, *QUICK, "plot=false", f"results_dir={folder}") == 0
+        assert fit_once.command("run", "method=sghmc", *table, *QUICK, "plot=false", f"results_dir={folder}") == 0
     (record,) = folder.rglob("record.json")
     return record.read_text(), out.getvalue(), err.getvalue()
 
@@ -121,15 +121,15 @@ def test_a_file_of_a_mirror_is_recorded_by_its_address(monkeypatch, tmp_path):
 
 @pytest.mark.full
 def test_a_table_shows_three_significant_digits_of_a_score_in_units_of_y(monkeypatch, tmp_path, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = ("hernandez2018_table511", "method=mf", "method.num_layers=2", "dataset=naval", "split=0,1", "budget=smoke")
     given = (*given, f"results_dir={tmp_path}")
-    assert door.command("reproduce", *given, "progress=false") == 0
+    assert fit_once.command("reproduce", *given, "progress=false") == 0
     for path in tmp_path.rglob("record.json"):  # naval's scores are far smaller than those of made-up runs
         forge(path, lambda r: r["scores"].update(rmse={0: 0.000113, 1: 0.000117}[r["identity"]["split"]]))
     for command in ("table", "compare"):
         capsys.readouterr()
-        assert door.command(command, *given) == 0
+        assert fit_once.command(command, *given) == 0
         assert "0.000115 (0.000002)" in capsys.readouterr().out
 
 
@@ -139,7 +139,7 @@ def test_a_table_shows_three_significant_digits_of_a_score_in_units_of_y(monkeyp
 def refused(capsys, *arguments: str) -> str:
     """The one sentence of a command that is refused."""
     capsys.readouterr()
-    assert door.command(*arguments) == 2
+    assert fit_once.command(*arguments) == 2
     (sentence,) = capsys.readouterr().err.splitlines()
     assert sentence.startswith("dgpbench: ")
     return sentence
@@ -187,7 +187,7 @@ def test_validate_knows_the_size_of_a_data_set_before_its_download(monkeypatch, 
     monkeypatch.delenv("DGPBENCH_MIRROR", raising=False)
     assert "this split has 463,715" in refused(capsys, "validate", "dataset=year", "task=fixed", "method=gpr")
     assert "this split has 463,810" in refused(capsys, "validate", "dataset=year", "method=gpr")  # 0.9 of 515,345
-    assert door.command("validate", "dataset=year", "task=fixed", "method=star") == 0
+    assert fit_once.command("validate", "dataset=year", "task=fixed", "method=star") == 0
     assert "year" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
 
@@ -195,15 +195,15 @@ def test_validate_knows_the_size_of_a_data_set_before_its_download(monkeypatch, 
 def test_validate_checks_every_value_of_a_sweep(tmp_path, capsys):
     path = written(tmp_path, "a,y\n" + "\n".join(f"{row},{row * row}" for row in range(20)))
     given = ("dataset=csv", path, "dataset.target=y", "method=sgpr", "method.num_inducing=4,18", "--multirun")
-    assert door.command("validate", *given) == 0
+    assert fit_once.command("validate", *given) == 0
     assert "19" in refused(capsys, "validate", *given[:-2], "method.num_inducing=4,19", "--multirun")
 
 
 def test_train_fraction_is_below_one_in_help_and_validation(capsys):
-    assert door.command("run", "--help") == 0
+    assert fit_once.command("run", "--help") == 0
     assert re.search(r"task\.train_fraction=.*above 0 and below 1; default 0.9\)", capsys.readouterr().out)
     assert "above 0 and below 1" in refused(capsys, "validate", "task.train_fraction=1")
-    assert door.command("validate", "task.train_fraction=0.99") == 0
+    assert fit_once.command("validate", "task.train_fraction=0.99") == 0
 
 
 @pytest.mark.parametrize("inside", ["file", "file/below", "dangling/below"])
@@ -219,7 +219,7 @@ def test_an_impossible_results_folder_is_a_clean_error(inside, tmp_path, capsys)
 def test_reproducing_into_a_file_is_refused(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     given = ("lindinger2020_figs6", "budget=smoke", f"results_dir={tmp_path / 'file'}")
-    assert door.command("reproduce", *given) == 2
+    assert fit_once.command("reproduce", *given) == 2
     assert "is a file; results_dir= names a folder" in capsys.readouterr().err
 
 
@@ -229,35 +229,35 @@ def test_reproducing_into_a_file_is_refused(tmp_path, capsys):
 def test_predictions_never_replace_the_table_that_they_are_of(table, tmp_path, capsys):
     path = next(word.partition("=")[2] for word in table if word.startswith("dataset.path="))
     model = str(tmp_path / "model")
-    assert door.command("fit", "method=gpr", *table, "--output", model, "progress=false", "--holdout", "0") == 0
+    assert fit_once.command("fit", "method=gpr", *table, "--output", model, "progress=false", "--holdout", "0") == 0
     before = Path(path).read_bytes()
-    assert door.command("predict", model, path, "--output", path) == 2
+    assert fit_once.command("predict", model, path, "--output", path) == 2
     assert "is the table that is read" in capsys.readouterr().err
     assert Path(path).read_bytes() == before
 
 
 def test_splits_that_an_item_does_not_have_are_refused(capsys):
-    assert door.command("table", "lindinger2020_table1", "split=range(20)") == 2
+    assert fit_once.command("table", "lindinger2020_table1", "split=range(20)") == 2
     assert "has no split 10, 11," in capsys.readouterr().err
 
 
 def test_a_trace_without_runs_names_where_runs_exist(tmp_path, capsys):
     given = (f"results_dir={tmp_path}", "dataset=boston", "method=star")
-    assert door.command("results", "trace", "lindinger2020_table1", *given) == 2
+    assert fit_once.command("results", "trace", "lindinger2020_table1", *given) == 2
     assert "dataset=boston method=star at budget=paper has a record" in capsys.readouterr().err
 
 
 def test_the_suffix_of_a_file_determines_the_format_of_a_table(tmp_path, capsys):
     words = ("table", "lindinger2020_table1", f"results_dir={tmp_path}", "--output", str(tmp_path / "x.tex"))
-    assert door.command(*words) == 0
+    assert fit_once.command(*words) == 0
     assert "\\begin{tabular}" in (tmp_path / "x.tex").read_text()
-    assert door.command(*words, "--format", "md") == 2
+    assert fit_once.command(*words, "--format", "md") == 2
     assert "disagree" in capsys.readouterr().err
 
 
 def test_the_target_is_not_left_out(table, capsys):
     target = next(word.partition("=")[2] for word in table if word.startswith("dataset.target="))
-    assert door.command("validate", "method=gpr", *table, f"dataset.drop=[{target}]") == 2
+    assert fit_once.command("validate", "method=gpr", *table, f"dataset.drop=[{target}]") == 2
     assert f"dataset.drop names {target}, which is dataset.target" in capsys.readouterr().err
 
 
@@ -302,11 +302,11 @@ def test_test_rows_that_are_also_training_rows_are_counted(tmp_path, capsys):
     pd.concat([frame[:7], other[:13]]).to_csv(tmp_path / "test.csv", index=False)
     words = (*words, f"dataset.test_path={tmp_path / 'test.csv'}")
     for command in ("validate", "run"):
-        assert door.command(command, *words) == 0
+        assert fit_once.command(command, *words) == 0
         assert "7 of 20 test rows are also among the training rows" in capsys.readouterr().out
     (record,) = (tmp_path / "results").rglob("record.json")
     assert json.loads(record.read_text())["data"]["n_repeated"] == 7
-    assert door.command("show", str(record.parent)) == 0
+    assert fit_once.command("show", str(record.parent)) == 0
     assert "7 of 20 test rows are also among the training rows" in capsys.readouterr().out
 
 
@@ -314,15 +314,15 @@ def test_test_rows_that_are_also_training_rows_are_counted(tmp_path, capsys):
 def test_duplicates_that_a_random_split_leaks_are_counted(tmp_path, capsys):
     frame, words = own_rows(tmp_path)
     pd.concat([frame, frame]).to_csv(tmp_path / "train.csv", index=False)
-    assert door.command("validate", *words) == 0
+    assert fit_once.command("validate", *words) == 0
     counts = [re.search(r"(\d+) of 6 test rows are also", capsys.readouterr().out)]
-    assert door.command("fit", "method=sgp", *QUICK, *words[1:-1], "--output", str(tmp_path / "model")) == 0
+    assert fit_once.command("fit", "method=sgp", *QUICK, *words[1:-1], "--output", str(tmp_path / "model")) == 0
     counts.append(re.search(r"(\d+) of 6 test rows are also", capsys.readouterr().out))
     assert all(2 <= int(count[1]) <= 6 for count in counts)
 
 
 def test_duplicates_are_not_mentioned_if_there_are_none(tmp_path, capsys):
-    assert door.command("validate", *own_rows(tmp_path)[1]) == 0
+    assert fit_once.command("validate", *own_rows(tmp_path)[1]) == 0
     assert "also among" not in capsys.readouterr().out
 
 
@@ -330,7 +330,7 @@ def test_duplicates_are_not_mentioned_if_there_are_none(tmp_path, capsys):
 @pytest.mark.parametrize("command", ["run", "validate"])
 def test_a_sweep_that_is_not_a_list_of_values_is_refused(command, swept, tmp_path, capsys):
     given = ["method=sgp", "dataset=boston", f"split={swept}", "-m", f"results_dir={tmp_path}"]
-    assert door.command(command, *given) == 2
+    assert fit_once.command(command, *given) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"dgpbench: split={swept} ")
     assert "split=range(10) stands for 0 to 9" in line
@@ -340,7 +340,7 @@ def test_an_invalid_combination_of_a_sweep_is_refused_before_any_run(tmp_path, c
     """One layer of mf is possible, and two; two of sgp are not."""
     given = ["method=mf,sgp", "method.num_layers=1,2", "dataset=boston", *QUICK[:1], f"results_dir={tmp_path}", "-m"]
     for command in ("validate", "run"):
-        assert door.command(command, *given) == 2
+        assert fit_once.command(command, *given) == 2
         assert "num_layers=2" in capsys.readouterr().err
     assert not list(tmp_path.rglob("record.json"))
 
@@ -352,13 +352,13 @@ def test_a_text_with_a_nul_character_is_refused(table, tmp_path, capsys):
     place = text.index("\n", text.index("\n") + 1) - 5
     (tmp_path / "nul.csv").write_text(text[:place] + "\0" + text[place:])
     given = [f"dataset.path={tmp_path}/nul.csv" if word.startswith("dataset.path=") else word for word in table]
-    assert door.command("validate", *given, "method=sgp") == 2
+    assert fit_once.command("validate", *given, "method=sgp") == 2
     assert "holds a NUL character in line 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("encoding", ["base64", "no-such"])
 def test_an_encoding_that_is_not_of_texts_is_refused(encoding, table, capsys):
-    assert door.command("validate", *table, "method=sgp", f"dataset.encoding={encoding}") == 2
+    assert fit_once.command("validate", *table, "method=sgp", f"dataset.encoding={encoding}") == 2
     assert f"dataset.encoding={encoding} is not a text encoding" in capsys.readouterr().err
 
 
@@ -394,12 +394,14 @@ def test_a_command_that_is_printed_quotes_what_is_not_ascii():
 def test_numbers_of_a_thousand_and_more_have_one_spelling(tmp_path, capsys):
     draws = np.random.default_rng(0)
     X = draws.normal(size=(7373, 2))
-    given = door.write_table(tmp_path / "t.csv", X, X[:, 0] + draws.normal(size=7373))
+    given = fit_once.write_table(tmp_path / "t.csv", X, X[:, 0] + draws.normal(size=7373))
     quick = ("method=sgp", *QUICK, "training.max_iterations=1500")
-    assert door.command("validate", *quick, *given) == 0
-    assert door.command("run", "method=bayesian_ridge", *given, "plot=false", f"results_dir={tmp_path}/results") == 0
+    assert fit_once.command("validate", *quick, *given) == 0
+    assert (
+        fit_once.command("run", "method=bayesian_ridge", *given, "plot=false", f"results_dir={tmp_path}/results") == 0
+    )
     (directory,) = [path.parent for path in tmp_path.rglob("record.json")]
-    assert door.command("show", str(directory)) == 0
+    assert fit_once.command("show", str(directory)) == 0
     said = capsys.readouterr()
     lines = [line for line in (said.out + said.err).splitlines() if "record:" not in line]
     assert "7,373" in said.out
@@ -407,12 +409,12 @@ def test_numbers_of_a_thousand_and_more_have_one_spelling(tmp_path, capsys):
 
 
 def test_locks_can_be_held_by_all_who_can_write_to_the_results(monkeypatch, tmp_path):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o2775)
     words = ("method=gpr", "dataset=diabetes", "budget=smoke")
-    door.run(tmp_path / "shared", *words)
-    assert door.command("results", "export", f"results_dir={tmp_path / 'shared'}") == 0
+    fit_once.run(tmp_path / "shared", *words)
+    assert fit_once.command("results", "export", f"results_dir={tmp_path / 'shared'}") == 0
     locks = tmp_path / "shared" / ".locks"
     assert locks.stat().st_mode & 0o7777 == 0o2775
     modes = {path.stat().st_mode & 0o777 for path in locks.iterdir()}

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,12 +25,12 @@ def data(tmp_path_factory):
     """Forty rows whose target is far from standard units."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
-    return door.write_table(tmp_path_factory.mktemp("table") / "t.csv", X, 500 + 90 * np.sin(2 * X[:, 0]))
+    return fit_once.write_table(tmp_path_factory.mktemp("table") / "t.csv", X, 500 + 90 * np.sin(2 * X[:, 0]))
 
 
 @pytest.fixture(scope="module")
 def traced(data, tmp_path_factory):
-    return door.run(tmp_path_factory.mktemp("traced"), *data, *DEEP, TRACED)
+    return fit_once.run(tmp_path_factory.mktemp("traced"), *data, *DEEP, TRACED)
 
 
 def parameters(run):
@@ -50,7 +50,7 @@ def assert_same_but_for_the_scores(with_scores, without):
 
 @pytest.mark.full
 def test_a_run_with_test_scores_is_the_run_without_them_bit_by_bit(data, traced, tmp_path):
-    without = door.run(tmp_path, *data, *DEEP)
+    without = fit_once.run(tmp_path, *data, *DEEP)
     assert_same_but_for_the_scores(traced, without)
     assert np.isfinite(traced.trace[SCORES]).all(axis=None)
     assert not set(SCORES) & set(without.trace)
@@ -65,8 +65,8 @@ def test_every_family_that_adam_trains_is_scored_and_not_changed(method, data, t
     given = (f"method={method}", *DEEP[1:])
     if method == "stopping":
         given = (*DEEP, "training.max_iterations=300", "training.early_stopping=true")
-    with_scores = door.run(tmp_path / "with", *data, *given, TRACED)
-    without = door.run(tmp_path / "without", *data, *given)
+    with_scores = fit_once.run(tmp_path / "with", *data, *given, TRACED)
+    without = fit_once.run(tmp_path / "without", *data, *given)
     assert_same_but_for_the_scores(with_scores, without)
     assert np.isfinite(with_scores.trace[SCORES]).all(axis=None)
 
@@ -75,8 +75,8 @@ def test_every_family_that_adam_trains_is_scored_and_not_changed(method, data, t
 def test_scores_are_of_the_parameters_at_that_iteration_in_original_units(data, tmp_path):
     """One layer's predictions draw nothing, so that whatever the seed a run that ends there has the same scores."""
     one = ("method=sgp", *SMALL)
-    longer = door.run(tmp_path / "longer", *data, *one, TRACED).trace.set_index("iteration")
-    shorter = door.run(tmp_path / "shorter", *data, *one, "training.max_iterations=10")
+    longer = fit_once.run(tmp_path / "longer", *data, *one, TRACED).trace.set_index("iteration")
+    shorter = fit_once.run(tmp_path / "shorter", *data, *one, "training.max_iterations=10")
     assert longer.loc[10, SCORES].tolist() == pytest.approx([shorter.scores[name] for name in ("tll", "rmse")])
     assert longer.loc[10, "test_rmse"] > 5  # standardised targets have a deviation of 1
 
@@ -84,7 +84,7 @@ def test_scores_are_of_the_parameters_at_that_iteration_in_original_units(data, 
 @pytest.mark.full
 def test_test_scores_have_their_own_draws_equal_at_every_iteration(data, traced, tmp_path):
     still = ("training.learning_rate=1e-30", f'init_from="{traced.directory}"')
-    run = door.run(tmp_path, *data, *DEEP, TRACED, *still)
+    run = fit_once.run(tmp_path, *data, *DEEP, TRACED, *still)
     assert run.trace["test_tll"].nunique() == 1
     assert run.trace["test_tll"].iloc[-1] != run.scores["tll"]
     assert run.trace["test_tll"].iloc[-1] == pytest.approx(run.scores["tll"], rel=0.05)
@@ -101,8 +101,8 @@ def test_an_interrupted_run_resumes_with_the_same_scores(data, traced, tmp_path,
 
     with monkeypatch.context() as patch:
         patch.setattr(Monitor, "keep", stop)
-        door.run(tmp_path, *data, *DEEP, TRACED, status="interrupted")
-    resumed = door.run(tmp_path, *data, *DEEP, TRACED)
+        fit_once.run(tmp_path, *data, *DEEP, TRACED, status="interrupted")
+    resumed = fit_once.run(tmp_path, *data, *DEEP, TRACED)
     columns = ["iteration", "elbo", *SCORES]
     pd.testing.assert_frame_equal(resumed.trace[columns], traced.trace[columns], check_exact=True)
     assert resumed.scores == traced.scores
@@ -158,7 +158,7 @@ def test_predictions_that_are_not_finite_leave_a_gap_and_end_nothing():
 
 @pytest.mark.parametrize("method", ["gpr", "sgpr", "sghmc"])
 def test_a_method_that_cannot_predict_during_training_refuses(method, capsys):
-    assert door.command("run", f"method={method}", TRACED) == 2
+    assert fit_once.command("run", f"method={method}", TRACED) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "has no setting 'training.trace_test'; it has max_iterations" in line
 

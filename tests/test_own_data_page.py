@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import door
+import fit_once
 import pandas as pd
 import pytest
 
@@ -31,7 +31,7 @@ def commands(page: str) -> list[list[str]]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("page", door.first_of(PAGES))
+@pytest.mark.parametrize("page", fit_once.first_of(PAGES))
 def test_the_commands_and_the_python_of_a_page_work(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert len(commands(page)) == 4
@@ -42,7 +42,7 @@ def test_the_commands_and_the_python_of_a_page_work(page, tmp_path, monkeypatch,
             assert done.stdout == "houses.csv: 400 rows with a price; new.csv: 20 rows without\n"
         else:
             assert program == "dgpbench"
-            assert door.command(*words) == 0, capsys.readouterr().err
+            assert fit_once.command(*words) == 0, capsys.readouterr().err
     predicted = pd.read_csv("predictions.csv")
     assert predicted.columns.tolist() == ["mean", "standard_deviation", "q0.05", "q0.5", "q0.95"]
     assert len(predicted) == 20

@@ -1,6 +1,6 @@
 """A user's own table with categories, gaps, dates and flags, from the file to record, summary and picture."""
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,8 +34,8 @@ def given(tmp_path_factory) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def finished(given, tmp_path_factory) -> door.Run:
-    return door.run(tmp_path_factory.mktemp("results"), *given, "method=gpr", "budget=smoke")
+def finished(given, tmp_path_factory) -> fit_once.Run:
+    return fit_once.run(tmp_path_factory.mktemp("results"), *given, "method=gpr", "budget=smoke")
 
 
 @pytest.mark.full
@@ -52,7 +52,7 @@ def test_the_record_describes_the_encoding_of_each_column(finished):
 
 
 def test_the_summary_and_show_list_the_columns_and_the_calibration(finished, capsys):
-    assert door.command("show", str(finished.directory)) == 0
+    assert fit_once.command("show", str(finished.directory)) == 0
     text = capsys.readouterr().out
     assert "  colour: 2 columns of 0 and 1, one for each category (blue, red)" in text
     assert "  sold: days since 1970-01-01" in text
@@ -61,7 +61,7 @@ def test_the_summary_and_show_list_the_columns_and_the_calibration(finished, cap
 
 
 def test_show_draws_partial_dependence_of_a_users_own_table(finished, tmp_path):
-    assert door.command("show", str(finished.directory), "--plot", "--output", str(tmp_path / "figure.svg")) == 0
+    assert fit_once.command("show", str(finished.directory), "--plot", "--output", str(tmp_path / "figure.svg")) == 0
     picture = (tmp_path / "figure.svg").read_text()
     for words in ("observed price (original units)", "Partial dependence", "colour", "area"):
         assert words in picture
@@ -70,33 +70,33 @@ def test_show_draws_partial_dependence_of_a_users_own_table(finished, tmp_path):
 @pytest.mark.full
 def test_a_run_of_a_users_own_table_is_redone_where_the_table_is_named(given, finished, tmp_path, capsys):
     run = str(finished.directory)
-    assert door.command("results", "redo", run) == 2
+    assert fit_once.command("results", "redo", run) == 2
     assert "is of a table of your own, houses-" in capsys.readouterr().err
-    assert door.command("results", "redo", run, *given) == 0
+    assert fit_once.command("results", "redo", run, *given) == 0
     assert "the scores agree bit for bit" in capsys.readouterr().out
     results = finished.directory.parents[5]
     settings = (*given, "method=gpr", "budget=smoke", f"results_dir={results}")
-    assert door.command("results", "redo", *settings) == 0
+    assert fit_once.command("results", "redo", *settings) == 0
     assert "the scores agree bit for bit" in capsys.readouterr().out
     other = tmp_path / "houses.csv"
     houses().assign(price=lambda frame: frame["price"] + (frame.index == 7)).to_csv(other, index=False)
     moved = ("dataset=csv", f"dataset.path={other}", *given[2:])
-    assert door.command("results", "redo", run, *moved) == 1
+    assert fit_once.command("results", "redo", run, *moved) == 1
     assert "the data differ: digest_xy" in capsys.readouterr().out
-    assert door.command("results", "redo", run, *given, "seed=3") == 2
+    assert fit_once.command("results", "redo", run, *given, "seed=3") == 2
     assert "seed=3 cannot be changed" in capsys.readouterr().err
 
 
 def test_validate_takes_the_table_and_refuses_it_without_the_settings(given, capsys):
-    assert door.command("validate", *given, "method=gpr") == 0
+    assert fit_once.command("validate", *given, "method=gpr") == 0
     assert "  colour: 2 columns of 0 and 1, one for each category (blue, red)" in capsys.readouterr().out
-    assert door.command("validate", *given[:3], "method=gpr") == 2
+    assert fit_once.command("validate", *given[:3], "method=gpr") == 2
     assert "dataset.categorical=auto" in capsys.readouterr().err
 
 
 def test_the_rows_of_one_feature_are_kept_in_original_units(tmp_path):
     x = np.random.default_rng(0).normal(5, 3, 40)
-    overrides = door.write_table(tmp_path / "one.csv", x[:, None], 2 * x + 1)
+    overrides = fit_once.write_table(tmp_path / "one.csv", x[:, None], 2 * x + 1)
     run = resolve_overrides([*overrides, "method=gpr"])
     problem = prepare(run, datasets.load(run.dataset))
     for rows, numbers in zip(

@@ -4,7 +4,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,20 +22,20 @@ def fitted(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("rescoring")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
-    table = door.write_table(folder / "mine.csv", X, 500 + 30 * np.sin(X[:, 0]) + rng.normal(size=60))
-    door.run(folder, "method=mf", "method.num_layers=2", "budget=smoke", "training.max_iterations=5", *table)
+    table = fit_once.write_table(folder / "mine.csv", X, 500 + 30 * np.sin(X[:, 0]) + rng.normal(size=60))
+    fit_once.run(folder, "method=mf", "method.num_layers=2", "budget=smoke", "training.max_iterations=5", *table)
     return folder
 
 
 @pytest.fixture
-def left(fitted, tmp_path) -> door.Run:
+def left(fitted, tmp_path) -> fit_once.Run:
     """A copy of that run, to be changed."""
     shutil.copytree(fitted / "runs", tmp_path / "runs")
     (path,) = tmp_path.rglob("record.json")
-    return door.Run(path.parent)
+    return fit_once.Run(path.parent)
 
 
-def rewrite(run: door.Run, points: pd.DataFrame | None = None, **scores: float) -> None:
+def rewrite(run: fit_once.Run, points: pd.DataFrame | None = None, **scores: float) -> None:
     """Put other scores, or other points and their hash, into a record: whole, and wrong."""
     files = {}
     if points is not None:
@@ -47,9 +47,9 @@ def rewrite(run: door.Run, points: pd.DataFrame | None = None, **scores: float) 
     forge(run.directory / "record.json", lambda record: (record["scores"].update(both), record["files"].update(files)))
 
 
-def rescore(run: door.Run, capsys, *options: str) -> tuple[int, str]:
+def rescore(run: fit_once.Run, capsys, *options: str) -> tuple[int, str]:
     """Exit code and output of ``results verify --rescore`` on the folder that holds the run."""
-    code = door.command("results", "verify", str(run.directory.parents[5]), "--rescore", *options)
+    code = fit_once.command("results", "verify", str(run.directory.parents[5]), "--rescore", *options)
     return code, capsys.readouterr().out
 
 
@@ -139,5 +139,5 @@ def test_a_score_that_is_not_a_number_is_named(left, capsys):
 
 def test_without_the_flag_nothing_is_rescored(left, capsys):
     rewrite(left, tll=0.0)
-    assert door.command("results", "verify", str(left.directory.parents[5])) == 0
+    assert fit_once.command("results", "verify", str(left.directory.parents[5])) == 0
     assert "points give" not in capsys.readouterr().out

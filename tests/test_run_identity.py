@@ -1,6 +1,6 @@
 """Every setting that changes a result makes another run, with a directory and a hash of its own; no other does."""
 
-import door
+import fit_once
 import pytest
 
 from dgpbench.config.settings import declared
@@ -110,7 +110,7 @@ def plain():
 
     def of(*home):
         if home not in known:
-            known[home] = door.identity(DATA, *home)
+            known[home] = fit_once.identity(DATA, *home)
         return known[home]
 
     return of
@@ -119,7 +119,7 @@ def plain():
 @pytest.mark.parametrize("key", MATTER)
 def test_a_setting_that_changes_a_result_makes_another_run(key, plain, tmp_path):
     home = HOMES.get(key, ())
-    before, after = plain(*home), door.identity(DATA, *home, changed(key, tmp_path))
+    before, after = plain(*home), fit_once.identity(DATA, *home, changed(key, tmp_path))
     assert after.hash != before.hash
     assert after.directory != before.directory
 
@@ -127,27 +127,27 @@ def test_a_setting_that_changes_a_result_makes_another_run(key, plain, tmp_path)
 def test_settings_that_do_not_change_results_make_the_same_run(plain):
     assert set(OUTSIDE) <= set(SETTINGS)
     for key, value in OUTSIDE.items():
-        assert door.identity(DATA, f"{key}={value}") == plain(), key
+        assert fit_once.identity(DATA, f"{key}={value}") == plain(), key
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_another_choice_is_another_run(choice, plain):
-    before, after = plain(), door.identity(DATA, choice)
+    before, after = plain(), fit_once.identity(DATA, choice)
     assert after.hash != before.hash
     assert after.directory != before.directory
 
 
 def test_another_optimiser_is_another_run(plain):
-    before, after = plain("method=mf"), door.identity(DATA, "method=mf", "optimiser=natgrad_adam")
+    before, after = plain("method=mf"), fit_once.identity(DATA, "method=mf", "optimiser=natgrad_adam")
     assert after.hash != before.hash
     assert after.directory.name.endswith("+optimiser=natgrad_adam")
 
 
 def test_setting_the_default_values_is_the_same_run(plain):
     asked = ("training.learning_rate=5e-3", "method.num_inducing=128.0", "seed=0", "optimiser=adam")
-    assert door.identity(DATA, *asked) == plain()
+    assert fit_once.identity(DATA, *asked) == plain()
 
 
 def test_two_budgets_are_two_runs_though_what_they_set_is_equal(plain):
-    assert door.identity(DATA, "budget=laptop").directory != plain().directory
-    assert door.identity(DATA, "budget=laptop").hash != plain().hash
+    assert fit_once.identity(DATA, "budget=laptop").directory != plain().directory
+    assert fit_once.identity(DATA, "budget=laptop").hash != plain().hash

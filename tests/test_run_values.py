@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,19 +23,19 @@ def table():
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
-    return door.write_table(folder / "mine.csv", *table())
+    return fit_once.write_table(folder / "mine.csv", *table())
 
 
 @pytest.fixture(scope="module")
 def sparse(data, tmp_path_factory):
     """A run of one layer, whose predictions are one Gaussian a row."""
-    return door.run(tmp_path_factory.mktemp("sgp"), *data, "method=sgp", *SETTINGS)
+    return fit_once.run(tmp_path_factory.mktemp("sgp"), *data, "method=sgp", *SETTINGS)
 
 
 @pytest.fixture(scope="module")
 def exact(tmp_path_factory):
     """A run of GP regression on a table of one feature, which has a predictive grid."""
-    return door.run(tmp_path_factory.mktemp("gpr"), "dataset=step", "method=gpr", "budget=smoke")
+    return fit_once.run(tmp_path_factory.mktemp("gpr"), "dataset=step", "method=gpr", "budget=smoke")
 
 
 def split_of(run, num_rows):
@@ -178,7 +178,7 @@ def test_the_record_has_the_digests_of_the_files_beside_it(sparse):
 def test_a_run_that_starts_from_another_has_its_parameters(sparse, data, tmp_path):
     """Under a vanishing learning rate it predicts what the other predicted."""
     start = f'init_from="{sparse.directory}"'
-    again = door.run(tmp_path, *data, "method=sgp", *SETTINGS, start, "training.learning_rate=1e-30")
+    again = fit_once.run(tmp_path, *data, "method=sgp", *SETTINGS, start, "training.learning_rate=1e-30")
     np.testing.assert_allclose(again.points["mean"], sparse.points["mean"], rtol=1e-9)
     np.testing.assert_allclose(again.points["variance"], sparse.points["variance"], rtol=1e-9)
     assert again.scores == pytest.approx(sparse.scores, rel=1e-7)
@@ -187,7 +187,7 @@ def test_a_run_that_starts_from_another_has_its_parameters(sparse, data, tmp_pat
 
 @pytest.mark.full
 def test_another_seed_is_another_run_on_the_same_split(sparse, data, tmp_path):
-    other = door.run(tmp_path, *data, "method=sgp", *SETTINGS, "seed=1")
+    other = fit_once.run(tmp_path, *data, "method=sgp", *SETTINGS, "seed=1")
     assert list(other.points["row"]) == list(sparse.points["row"])
     assert list(other.points["distance"]) == list(sparse.points["distance"])
     assert other.scores["tll"] != sparse.scores["tll"]
@@ -198,7 +198,7 @@ def test_another_seed_is_another_run_on_the_same_split(sparse, data, tmp_path):
 
 @pytest.mark.full
 def test_the_same_run_in_another_folder_has_the_same_bits(sparse, data, tmp_path):
-    again = door.run(tmp_path, *data, "method=sgp", *SETTINGS, "timeout_minutes=30")
+    again = fit_once.run(tmp_path, *data, "method=sgp", *SETTINGS, "timeout_minutes=30")
     pd.testing.assert_frame_equal(again.points, sparse.points, check_exact=True)
     assert again.scores == sparse.scores
     assert again.record["config_hash"] == sparse.record["config_hash"]

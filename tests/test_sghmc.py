@@ -1,6 +1,6 @@
 """SGHMC against closed forms, and its schedule and diagnostics (docs/methods.md, "SGHMC")."""
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -169,7 +169,7 @@ def choices(num_layers=1, *more):
     schedule = ["max_iterations=20", "batch_size=30", "decay_steps=20", "burn_in=0.8", "window=0.2", "thinning=0.1"]
     sizes = [f"method.num_layers={num_layers}", "method.width=2", f"method.num_inducing={small.M}"]
     given = ["method=sghmc", *sizes, *(f"training.{text}" for text in schedule), "prediction.num_samples=6"]
-    return door.settings(toy_rows(), *given, *more)
+    return fit_once.settings(toy_rows(), *given, *more)
 
 
 def toy_rows():
@@ -212,7 +212,7 @@ def after_two_steps(*settings: str) -> dict[str, np.ndarray]:
     """The parameters after two steps of Adam, each so short that the gradients are those at the start."""
     X = np.random.default_rng(0).normal(size=(30, 2))
     few = ("training.max_iterations=2", "training.learning_rate=1e-7", "method.num_layers=1", "method.num_inducing=5")
-    return door.fit(X, np.sin(X[:, 0]), "method=sghmc", *few, "prediction.num_samples=2", *settings).parameters
+    return fit_once.fit(X, np.sin(X[:, 0]), "method=sghmc", *few, "prediction.num_samples=2", *settings).parameters
 
 
 @pytest.mark.full

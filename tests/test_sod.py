@@ -5,7 +5,7 @@ Reference: docs/methods.md, "Subset of data".
 
 from dataclasses import replace
 
-import door
+import fit_once
 import gpflow
 import numpy as np
 import pytest
@@ -198,7 +198,7 @@ def choices(num_layers=2, num_inducing=M, *more):
     sizes = [f"method.num_layers={num_layers}", "method.width=2", f"method.num_inducing={num_inducing}"]
     short = ["max_iterations=10", "batch_size=4", "num_samples=2", "learning_rate=0.01", "early_stopping=false"]
     given = ["method=sod", *sizes, "method.lengthscale=0.5", *(f"training.{text}" for text in short)]
-    return door.settings(toy_rows(), *given, "method.jitter=1e-5", "prediction.num_samples=5", *more)
+    return fit_once.settings(toy_rows(), *given, "method.jitter=1e-5", "prediction.num_samples=5", *more)
 
 
 @pytest.mark.full

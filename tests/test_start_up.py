@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -32,11 +32,11 @@ def in_a_process(folder: Path, code: str) -> str:
 def test_predict_imports_no_keras_3_and_predicts_the_same_bits(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).normal(size=(20, 2))
-    table = door.write_table(tmp_path / "small.csv", X, X.sum(axis=1))
+    table = fit_once.write_table(tmp_path / "small.csv", X, X.sum(axis=1))
     tiny = ("method=mf", "budget=smoke", "method.num_inducing=3", "training.max_iterations=2")
-    assert door.command("fit", *table, *tiny, "--holdout=0", "--output=model", "progress=false") == 0
+    assert fit_once.command("fit", *table, *tiny, "--holdout=0", "--output=model", "progress=false") == 0
     capsys.readouterr()
-    assert door.command("predict", "model", "small.csv") == 0
+    assert fit_once.command("predict", "model", "small.csv") == 0
     here = capsys.readouterr().out
     call = "main(['predict', 'model', 'small.csv', '--output', 'there.csv'])"
     assert in_a_process(tmp_path, f"{call}\nprint({{'keras', 'matplotlib'}} & set(sys.modules))") == "set()"

@@ -1,6 +1,6 @@
 """Targets that are transformed for training: what is predicted and scored is y in its original units."""
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,13 +29,13 @@ def frame(num: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame({"x": x, "price": np.exp(np.sin(2 * x) + 5 + 0.8 * draws.standard_normal(num))})
 
 
-def run_of(directory, train: pd.DataFrame, test: pd.DataFrame, *words: str) -> door.Run:
+def run_of(directory, train: pd.DataFrame, test: pd.DataFrame, *words: str) -> fit_once.Run:
     directory.mkdir()
     for name, each in (("train", train), ("test", test)):
         each.to_csv(directory / f"{name}.csv", index=False)
     paths = (f"dataset.path={directory / 'train.csv'}", f"dataset.test_path={directory / 'test.csv'}")
     given = ("dataset=csv", *paths, f"dataset.target={train.columns[-1]}", "task=fixed")
-    return door.run(directory / "results", *given, "budget=smoke", *words)
+    return fit_once.run(directory / "results", *given, "budget=smoke", *words)
 
 
 @pytest.mark.full
@@ -161,7 +161,7 @@ def test_log_refuses_targets_that_have_none(tmp_path, capsys):
     train = frame(30, 9).assign(price=lambda rows: rows["price"] - rows["price"].median())
     train.to_csv(tmp_path / "table.csv", index=False)
     words = ("dataset=csv", f"dataset.path={tmp_path / 'table.csv'}", "dataset.target=price", "method=gpr")
-    assert door.command("run", *words, "dataset.target_transform=log", "budget=smoke") == 2
+    assert fit_once.command("run", *words, "dataset.target_transform=log", "budget=smoke") == 2
     said = capsys.readouterr().err
     assert "needs a target above 0, and 1" in said
     assert "dataset.target_transform=sinh_arcsinh accepts any" in said

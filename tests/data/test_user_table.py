@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,8 +37,8 @@ def test_two_tables_of_one_name_have_two_identities(tmp_path: Path) -> None:
 def test_a_transform_of_the_target_is_another_run(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{a},{1 + a * a}\n" for a in range(30)))
     words = ("method=bayesian_ridge", "dataset=csv", f"dataset.path={tmp_path}/t.csv", "dataset.target=y")
-    plain = door.run(tmp_path / "plain", *words).record
-    log = door.run(tmp_path / "log", *words, "dataset.target_transform=log").record
+    plain = fit_once.run(tmp_path / "plain", *words).record
+    log = fit_once.run(tmp_path / "log", *words, "dataset.target_transform=log").record
     assert plain["identity"]["overrides"] == {}
     assert log["identity"]["overrides"] == {"dataset.target_transform": "log"}
     assert plain["config_hash"] != log["config_hash"]

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import door
+import fit_once
 import pytest
 from one_record import forge
 
@@ -24,7 +24,7 @@ NAME = "runs/interpolation/boston/mf-L3/lindinger2020-paper/split0-seed0+optimis
 
 def planned(capsys, results, *given):
     capsys.readouterr()
-    assert door.command("plan", ITEM, *SMALL, f"results_dir={results}", *given, "--json") == 0
+    assert fit_once.command("plan", ITEM, *SMALL, f"results_dir={results}", *given, "--json") == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -115,7 +115,7 @@ def test_a_plan_has_the_same_identities_wherever_its_results_are(tmp_path):
 @pytest.fixture
 def failing(monkeypatch):
     """Runs without training, of which mf on split 0 diverges for as long as the list holds it."""
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     from dgpbench.runs import execute
 
     made_up, bad = execute.fit_and_score, [("mf", 0)]
@@ -132,7 +132,7 @@ def failing(monkeypatch):
 @pytest.mark.full
 def test_a_run_that_starts_from_a_failed_run_is_skipped_with_the_reason(failing, tmp_path, capsys):
     given = (ITEM, *SMALL, f"results_dir={tmp_path}", "progress=false")
-    assert door.command("reproduce", *given) == 1
+    assert fit_once.command("reproduce", *given) == 1
     said = capsys.readouterr().err
     assert "6 runs: 4 done, 1 diverged, 1 blocked" in said
     (start,) = (tmp_path / "runs/interpolation/boston/mf-L3").glob("*/split0*")
@@ -143,23 +143,23 @@ def test_a_run_that_starts_from_a_failed_run_is_skipped_with_the_reason(failing,
     assert blocked["why"] == f"{blocked['directory']} starts from {start}, which failed"
     assert not Path(blocked["directory"]).exists()
 
-    assert door.command("reproduce", *given) == 1  # nothing is done twice, and it is named again
+    assert fit_once.command("reproduce", *given) == 1  # nothing is done twice, and it is named again
     assert f"not run: {blocked['why']}" in capsys.readouterr().err
-    assert door.command("plan", *given[:-1]) == 0
+    assert fit_once.command("plan", *given[:-1]) == 0
     assert f"blocked: {blocked['why']}" in capsys.readouterr().out
     failing.clear()
-    assert door.command("reproduce", *given, "--retry-failed") == 0
+    assert fit_once.command("reproduce", *given, "--retry-failed") == 0
     assert planned(capsys, tmp_path)["counts"]["done"] == 6
 
 
 def test_what_starts_from_a_record_made_with_other_settings_is_not_run(failing, tmp_path, capsys):
     failing.clear()
     given = (ITEM, "dataset=boston", "split=0", "budget=smoke", f"results_dir={tmp_path}", "progress=false")
-    assert door.command("reproduce", *given, "method=mf") == 0
+    assert fit_once.command("reproduce", *given, "method=mf") == 0
     (path,) = tmp_path.rglob("record.json")
     forge(path, lambda record: record.update(config_hash="other"))
     capsys.readouterr()
-    assert door.command("reproduce", *given) == 2
+    assert fit_once.command("reproduce", *given) == 2
     assert "which has a record of other settings or code" in capsys.readouterr().err
     assert list(tmp_path.rglob("record.json")) == [path]
 

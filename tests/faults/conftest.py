@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fault_tools import TINY, Zygote, mounted
+from fault_tools import TINY, ForkServer, mounted
 
 HERE = Path(__file__).parent
 
@@ -17,8 +17,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    process = Zygote()
+def fork_server() -> Iterator[ForkServer]:
+    process = ForkServer()
     yield process
     process.end()
 

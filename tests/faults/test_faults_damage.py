@@ -84,26 +84,26 @@ def test_the_report_of_a_store_with_a_truncated_file_is_written(name, kept, tiny
 
 
 @pytest.fixture(scope="module")
-def whole(zygote, tmp_path_factory):
+def whole(fork_server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    zygote.run(["run", *TINY], folder)
+    fork_server.run(["run", *TINY], folder)
     return the_record(folder)["scores"]
 
 
 @pytest.mark.parametrize("damaged", [1, 2], ids=["the newest", "both"])
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_a_truncated_checkpoint_is_skipped_and_the_bits_are_the_same(damaged, share, whole, zygote, tmp_path):
+def test_a_truncated_checkpoint_is_skipped_and_the_bits_are_the_same(damaged, share, whole, fork_server, tmp_path):
     import os
     import signal
 
-    job = zygote.start(["run", *TINY], tmp_path, **EVERY_STEP)
+    job = fork_server.start(["run", *TINY], tmp_path, **EVERY_STEP)
     until(lambda: len(list(tmp_path.rglob("step-*.npz"))) == 2)
     os.kill(job.pid, signal.SIGTERM)
     if job.wait() == 0:
         pytest.skip("the run was over before the signal came")
     for path in sorted(tmp_path.rglob("step-*.npz"), reverse=True)[:damaged]:
         truncate(path, share)
-    zygote.run(["run", *TINY], tmp_path)
+    fork_server.run(["run", *TINY], tmp_path)
     assert the_record(tmp_path)["scores"] == whole
 
 

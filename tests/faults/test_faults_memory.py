@@ -27,9 +27,9 @@ code = main(arguments)
 """
 
 
-def test_thirty_runs_in_one_process_need_no_more_memory_than_five(zygote, tmp_path):
+def test_thirty_runs_in_one_process_need_no_more_memory_than_five(fork_server, tmp_path):
     sweep = ["run", *TINY, f"split=range({RUNS})", "--multirun"]
-    job = zygote.run(sweep, tmp_path, code=WEIGHING)
+    job = fork_server.run(sweep, tmp_path, code=WEIGHING)
     weights = [int(line.split()[1]) for line in job.text.splitlines() if line.startswith("weighs ")]
     assert len(weights) == RUNS
     assert max(weights[WARM:]) - weights[WARM - 1] < BOUND

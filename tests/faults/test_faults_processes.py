@@ -115,7 +115,7 @@ def _both_checkpointed(folder: Path) -> None:
         until(lambda: len(checkpointed(folder)) == 2, 60)
 
 
-def test_only_a_killed_workers_run_fails_and_the_next_call_runs_it(zygote, tmp_path):
+def test_only_a_killed_workers_run_fails_and_the_next_call_runs_it(fork_server, tmp_path):
     given = ["split=range(3)", "training.max_iterations=1500"]
     pool = reproduce(tmp_path, *given, DGPBENCH_CHECKPOINT_SECONDS="0.2")
     until(lambda: len(checkpointed(tmp_path)) == 2, 120)
@@ -126,13 +126,13 @@ def test_only_a_killed_workers_run_fails_and_the_next_call_runs_it(zygote, tmp_p
     assert "the worker was killed" in text
     statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["done", "done"]
-    zygote.run(["reproduce", *ITEM, *SMALL, *given], tmp_path)
+    fork_server.run(["reproduce", *ITEM, *SMALL, *given], tmp_path)
     statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["done"] * 3
 
 
 @pytest.mark.parametrize("moment", [1, 2, 3])
-def test_a_second_machine_finishes_a_killed_reproduction(moment, zygote, tmp_path):
+def test_a_second_machine_finishes_a_killed_reproduction(moment, fork_server, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     given = ["split=range(6)", "training.max_iterations=200"]  # more runs than can end before the kill
     for folder in (first, second):
@@ -144,16 +144,16 @@ def test_a_second_machine_finishes_a_killed_reproduction(moment, zygote, tmp_pat
     pool.communicate(timeout=60)
     kept = _done(first)
     assert len(kept) >= moment
-    _carry(zygote, first, second)
-    zygote.run(["reproduce", *ITEM, *SMALL, *given], second)
+    _carry(fork_server, first, second)
+    fork_server.run(["reproduce", *ITEM, *SMALL, *given], second)
     assert _done(second) | kept == set(range(6))
     assert _done(second) & kept == set(), "run twice"
-    _carry(zygote, second, first)
-    assert "6 done" in zygote.run(["plan", *ITEM, *SMALL, *given], first).text
-    tables = [zygote.run(["table", *ITEM, *SMALL, *given], folder).text for folder in (first, second)]
+    _carry(fork_server, second, first)
+    assert "6 done" in fork_server.run(["plan", *ITEM, *SMALL, *given], first).text
+    tables = [fork_server.run(["table", *ITEM, *SMALL, *given], folder).text for folder in (first, second)]
     assert tables[0] == tables[1]
     assert "/6" not in tables[0], "a cell lacks a run"
-    zygote.run(["results", "verify"], first)
+    fork_server.run(["results", "verify"], first)
 
 
 def _done(folder: Path) -> set[int]:
@@ -162,15 +162,15 @@ def _done(folder: Path) -> set[int]:
     return {record["identity"]["split"] for _, record in found if record["status"] == "done"}
 
 
-def _carry(zygote, source: Path, target: Path) -> None:
+def _carry(fork_server, source: Path, target: Path) -> None:
     """What one folder has done, as compact records, into another."""
-    zygote.run(["results", "export"], source)
-    zygote.run(["results", "import", str(source / "results" / "records")], target)
+    fork_server.run(["results", "export"], source)
+    fork_server.run(["results", "import", str(source / "results" / "records")], target)
 
 
-def test_two_racing_sweeps_execute_each_run_once(zygote, tmp_path):
+def test_two_racing_sweeps_execute_each_run_once(fork_server, tmp_path):
     sweep = ["run", *TINY, "split=range(3)", "--multirun"]
-    jobs = [zygote.start(sweep, tmp_path) for _ in range(2)]
+    jobs = [fork_server.start(sweep, tmp_path) for _ in range(2)]
     assert [job.wait() for job in jobs] == [0, 0]
     done = sum(job.text.count("record: ") for job in jobs)
     skipped = sum(job.text.count("is done already") for job in jobs)
@@ -179,8 +179,8 @@ def test_two_racing_sweeps_execute_each_run_once(zygote, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
-def test_a_signal_to_a_run_leaves_a_checkpoint_and_how_to_resume(name, code, zygote, tmp_path):
-    job = zygote.start(["run", *TINY, "training.max_iterations=1000000"], tmp_path, **EVERY_STEP)
+def test_a_signal_to_a_run_leaves_a_checkpoint_and_how_to_resume(name, code, fork_server, tmp_path):
+    job = fork_server.start(["run", *TINY, "training.max_iterations=1000000"], tmp_path, **EVERY_STEP)
     until(lambda: checkpointed(tmp_path))
     os.kill(job.pid, getattr(signal, name))
     assert job.wait() == code
@@ -209,8 +209,8 @@ code = main(arguments)
 
 
 @pytest.mark.parametrize("what", [PYTHON_HANGS, C_HANGS], ids=["python", "c"])
-def test_a_run_that_hangs_is_ended_at_its_limit_with_status_timeout(what, zygote, tmp_path):
-    job = zygote.start(["run", *TINY, "timeout_minutes=0.03"], tmp_path, code=what + HANGING)
+def test_a_run_that_hangs_is_ended_at_its_limit_with_status_timeout(what, fork_server, tmp_path):
+    job = fork_server.start(["run", *TINY, "timeout_minutes=0.03"], tmp_path, code=what + HANGING)
     assert job.wait() == 1
     record = the_record(tmp_path)
     assert record["status"] == "timeout"
@@ -219,22 +219,22 @@ def test_a_run_that_hangs_is_ended_at_its_limit_with_status_timeout(what, zygote
     assert "Traceback" not in job.text
 
 
-def test_a_run_that_hangs_in_c_is_ended_from_outside_with_a_record(zygote, tmp_path):
+def test_a_run_that_hangs_in_c_is_ended_from_outside_with_a_record(fork_server, tmp_path):
     arguments = ["run", *TINY, "timeout_minutes=0.03"]
-    job = zygote.start(arguments, tmp_path, code=KEEPS_THE_LOCK + HANGING)
+    job = fork_server.start(arguments, tmp_path, code=KEEPS_THE_LOCK + HANGING)
     until(lambda: psutil.Process(job.pid).status() == psutil.STATUS_ZOMBIE)
     assert job.wait() == -limits.ENDING
     record = the_record(tmp_path)
     assert record["status"] == "timeout"
     assert record["seconds"]["total"] > 1.8
     assert "timeout_minutes" in job.text
-    zygote.run(["run", *TINY], tmp_path)
+    fork_server.run(["run", *TINY], tmp_path)
     assert the_record(tmp_path)["status"] == "done"
 
 
-def test_the_limits_watcher_ends_with_its_run(zygote, tmp_path):
+def test_the_limits_watcher_ends_with_its_run(fork_server, tmp_path):
     counting = f"{COMMAND}; import psutil; print('children:', len(psutil.Process().children()))"
-    job = zygote.run(["run", *TINY, "timeout_minutes=1"], tmp_path, code=counting)
+    job = fork_server.run(["run", *TINY, "timeout_minutes=1"], tmp_path, code=counting)
     assert the_record(tmp_path)["status"] == "done"
     assert "children: 0" in job.text
 
@@ -286,18 +286,18 @@ def test_the_last_resort_keeps_a_record_that_the_run_has_written(tmp_path):
     assert store.read_record(directory)["reason"] == "this one"
 
 
-def test_a_sweep_continues_after_a_run_that_hangs(zygote, tmp_path):
+def test_a_sweep_continues_after_a_run_that_hangs(fork_server, tmp_path):
     sweep = ["run", *TINY, "timeout_minutes=0.03", "split=range(2)", "--multirun"]
-    job = zygote.start(sweep, tmp_path, code=PYTHON_HANGS + HANGING)
+    job = fork_server.start(sweep, tmp_path, code=PYTHON_HANGS + HANGING)
     assert job.wait() == 1
     statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["timeout", "timeout"]
     assert "2 timeout" in job.text
 
 
-def test_a_run_ended_at_its_limit_between_steps_resumes_later(zygote, tmp_path):
+def test_a_run_ended_at_its_limit_between_steps_resumes_later(fork_server, tmp_path):
     arguments = ["run", *TINY, "training.max_iterations=1000000"]
-    job = zygote.start([*arguments, "timeout_minutes=0.5"], tmp_path, **EVERY_STEP)
+    job = fork_server.start([*arguments, "timeout_minutes=0.5"], tmp_path, **EVERY_STEP)
     assert job.wait() == 1
     assert the_record(tmp_path)["status"] == "timeout"
     assert checkpointed(tmp_path)

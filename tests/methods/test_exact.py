@@ -3,7 +3,7 @@
 from functools import cache
 
 import by_hand
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -35,7 +35,7 @@ FITTED = {
 @pytest.fixture(scope="module")
 def fitted():
     """Each of ``FITTED`` by name, fitted once, when a test asks for it."""
-    return cache(lambda name: door.fit(X, Y, "method.likelihood_variance=0.1", *FITTED[name]))
+    return cache(lambda name: fit_once.fit(X, Y, "method.likelihood_variance=0.1", *FITTED[name]))
 
 
 def hyperparameters(parameters):
@@ -129,7 +129,7 @@ def test_inducing_inputs_move_only_if_they_are_trainable(fitted):
 
 
 def test_the_iterations_are_counted_and_limited():
-    short = door.fit(X, Y, "method=gpr", "training.max_iterations=3")
+    short = fit_once.fit(X, Y, "method=gpr", "training.max_iterations=3")
     assert [row.iteration for row in short.trace] == [1, 2, 3]
     assert short.predictor.diagnostics["iterations"] == 3
     assert not short.predictor.diagnostics["converged"]

@@ -5,7 +5,7 @@ them away from their start, then the rate vanishes, and the later rows of the tr
 One hidden GP leaves one-dimensional integrals, which quadrature does exactly.
 """
 
-import door
+import fit_once
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -24,7 +24,7 @@ def rows(num_rows=N):
 
 
 def fit(method, X, y, *overrides, num_layers=1, num_inducing=3):
-    return door.fit(
+    return fit_once.fit(
         X, y, f"method={method}", f"method.num_layers={num_layers}", "method.width=1", "training.early_stopping=false",
         f"method.num_inducing={num_inducing}", "method.likelihood_variance=0.2", f"method.jitter={JITTER}",
         "method.hidden_scale=0.4", "method.output_scale=0.7", "method.hidden_mean_spread=0.5", *overrides,
@@ -118,7 +118,7 @@ def test_aeps_training_energy_uses_the_cavity_and_the_power(aep):
 def test_aeps_energy_counts_the_rows_that_are_not_held_out():
     """Two of twelve rows are held out, so that the cavity and the sum are of ten."""
     X, y = rows(N + 2)
-    kept = np.sort(np.random.default_rng(door.SEEDS.holdout).permutation(N + 2)[2:])
+    kept = np.sort(np.random.default_rng(fit_once.SEEDS.holdout).permutation(N + 2)[2:])
     stopping = ("training.early_stopping=true", "training.holdout_fraction=0.17", "training.max_iterations=260")
     fitted = fit("aep", X, y, *STAY, *stopping, f"training.batch_size={N}", "method.power=0.5", num_layers=2)
     layers, s2, power = [Layer(fitted, 0), Layer(fitted, 1)], noise_variance(fitted), 0.5

@@ -4,7 +4,7 @@ from functools import cache
 from itertools import combinations
 
 import by_hand
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -35,7 +35,7 @@ SETTINGS = (
 
 
 def fit(num_layers, *more):
-    return door.fit(X, Y, *SETTINGS, f"method.num_layers={num_layers}", *more)
+    return fit_once.fit(X, Y, *SETTINGS, f"method.num_layers={num_layers}", *more)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_rows_start_at_their_layers_mean_map_where_others_are_held_out():
     """Three inputs of nearly equal variances: the principal components of fewer rows are others."""
     inputs = np.random.default_rng(0).normal(size=(60, 3))
     still = ("training.early_stopping=true", "training.max_iterations=400", "training.learning_rate=1e-30")
-    start = door.fit(inputs, inputs[:, 0], *SETTINGS, "method.num_layers=2", *still)
+    start = fit_once.fit(inputs, inputs[:, 0], *SETTINGS, "method.num_layers=2", *still)
     (m, _), mapped = hidden_rows(start, 2)[0], inputs @ start.parameters[".prior.layers[0].mean_function.A"]
     assert m.shape == (54, 2)
     assert np.abs(m[:, None] - mapped).max(axis=-1).min(axis=1).max() < 0.05

@@ -6,7 +6,7 @@ At depth 1 everything is known. The posterior of v is Gaussian (FITC's). Where f
 noise, and a chain of fixed or of learning parameters is one sequence of numbers, which NumPy repeats step by step.
 """
 
-import door
+import fit_once
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -26,7 +26,7 @@ def rows(num_rows=40, num_features=2):
 
 def sghmc(X, y, *overrides, num_inducing=3, **more):
     settings = ("method=sghmc", "method.num_layers=1", f"method.likelihood_variance={NOISE}", f"method.jitter={JITTER}")
-    return door.fit(X, y, *settings, f"method.num_inducing={num_inducing}", *overrides, **more)
+    return fit_once.fit(X, y, *settings, f"method.num_inducing={num_inducing}", *overrides, **more)
 
 
 def parameters(fitted, layer=LAYER):
@@ -288,7 +288,7 @@ def test_two_layers_predict_a_path_for_each_sample():
 @pytest.mark.full
 def test_a_chain_that_leaves_the_posterior_has_diverged_though_finite(tmp_path):
     """Steps ten times too long: positions grow without bound, and such predictions are none."""
-    record = door.run(
+    record = fit_once.run(
         tmp_path, "method=sghmc", "method.num_layers=1", "dataset=diabetes", "budget=smoke", "method.step_size=1",
         "training.max_iterations=400", status="diverged",
     ).record  # fmt: skip
@@ -298,7 +298,7 @@ def test_a_chain_that_leaves_the_posterior_has_diverged_though_finite(tmp_path):
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "settings", door.first_of([("method.num_layers=3",), ("method.num_layers=1",), ("method.noise=corrected",)])
+    "settings", fit_once.first_of([("method.num_layers=3",), ("method.num_layers=1",), ("method.noise=corrected",)])
 )
 def test_a_table_with_features_that_are_not_cached_is_sampled_alike(settings, monkeypatch):
     """Once parameters are fixed the first layer's features are, and of large tables they are not kept."""

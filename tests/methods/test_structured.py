@@ -4,7 +4,7 @@ from functools import cache
 from itertools import combinations, permutations
 
 import by_hand
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -40,7 +40,7 @@ STRUCTURES = {"fc_mc": "fc"}
 
 def deep(method, num_layers, *more, **kwargs):
     settings = (*SETTINGS, f"method={method}", f"method.num_layers={num_layers}", f"method.width={WIDTH}")
-    return door.fit(X, Y, *settings, *more, **kwargs)
+    return fit_once.fit(X, Y, *settings, *more, **kwargs)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_each_predicted_component_is_a_path_of_theorem_one_with_noise(method, fi
 @pytest.mark.parametrize("method", ["mf", "star", "fc"])
 def test_a_minibatch_objective_is_n_over_b_times_its_fit_minus_the_kl(method, fitted):
     layers, s2, m, C, widths = model_of(fitted(method))
-    at_step = normals(widths, R, B, door.SEEDS.samples, STEPS - 1)
+    at_step = normals(widths, R, B, fit_once.SEEDS.samples, STEPS - 1)
 
     def bound(rows):
         mean, variance = by_hand.theorem_one(layers, widths, m, C, X[rows], at_step)
@@ -159,7 +159,7 @@ def test_at_depth_one_every_structure_is_the_sparse_gp(method, shallow):
 @pytest.mark.parametrize("method", ["sgp", "fc"])
 def test_one_natural_step_with_z_at_the_data_gives_the_exact_posterior(method):
     s2, variance, lengthscale, targets = 0.2, 1.7, 0.8, np.sin(2 * X[:, 0])
-    fit = door.fit(
+    fit = fit_once.fit(
         X,
         targets,
         f"method={method}",

@@ -3,7 +3,7 @@
 import json
 import shutil
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,13 +41,13 @@ def said(folder):
 
 
 def fit(folder, *more):
-    return door.command(
+    return fit_once.command(
         "fit", "dataset=csv", f"dataset.path={folder / 'houses.csv'}", "dataset.target=price", *FEW, *more
     )
 
 
 def predict(folder, output, *more, table="new.csv"):
-    return door.command("predict", str(folder / "model"), str(folder / table), "--output", str(output), *more)
+    return fit_once.command("predict", str(folder / "model"), str(folder / table), "--output", str(output), *more)
 
 
 def test_fit_scores_a_held_out_part_and_then_trains_on_all_rows(said, folder):
@@ -144,7 +144,7 @@ def test_a_fit_draws_the_rows_that_it_held_out(said, folder):
 
 
 def test_show_prints_of_a_model_what_fit_printed(said, folder, capsys):
-    assert door.command("show", str(folder / "model")) == 0
+    assert fit_once.command("show", str(folder / "model")) == 0
     shown = capsys.readouterr().out
     assert "5 rows held out at random, predicted by a fit to the other 45:" in shown
     assert set(said.splitlines()) - set(shown.splitlines()) == {
@@ -152,9 +152,9 @@ def test_show_prints_of_a_model_what_fit_printed(said, folder, capsys):
         f"picture: {folder / 'model' / 'figure.png'}",
     }
     assert "method: name=gpr, num_layers=1" in shown
-    assert door.command("show", str(folder / "model"), "--json") == 0
+    assert fit_once.command("show", str(folder / "model"), "--json") == 0
     assert json.loads(capsys.readouterr().out)["choices"]["method"] == "gpr"
-    assert door.command("show", str(folder / "model"), "--plot") == 2
+    assert fit_once.command("show", str(folder / "model"), "--plot") == 2
     assert "is a model: it has no runs to draw" in capsys.readouterr().err
 
 
@@ -214,7 +214,7 @@ def test_parts_of_a_file_give_what_the_whole_gives(said, folder, tmp_path, monke
 
 
 def test_without_an_output_the_table_goes_to_standard_output(said, folder, capsys):
-    assert door.command("predict", str(folder / "model"), str(folder / "new.csv"), "--quantiles", "0.5") == 0
+    assert fit_once.command("predict", str(folder / "model"), str(folder / "new.csv"), "--quantiles", "0.5") == 0
     assert len(capsys.readouterr().out.splitlines()) == 24
 
 
@@ -248,14 +248,16 @@ def mixed(request, tmp_path_factory):
     rows = "".join(f"{c},{5 * number + 0.01 * row}\n" for row in range(9) for number, c in enumerate(known))
     (folder / "train.csv").write_text(f"c,y\n{rows}")
     words = ("dataset=csv", f"dataset.path={folder / 'train.csv'}", "dataset.target=y", "dataset.categorical=[c]")
-    assert door.command("fit", *words, "method=gpr", "budget=smoke", "progress=false", f"--output={folder}/model") == 0
+    assert (
+        fit_once.command("fit", *words, "method=gpr", "budget=smoke", "progress=false", f"--output={folder}/model") == 0
+    )
     return folder, known
 
 
 def means(folder, text, *more):
     (folder / "new.csv").write_text(text, encoding="utf-8")
     words = ("predict", str(folder / "model"), str(folder / "new.csv"), *more)
-    assert door.command(*words, f"--output={folder}/out.csv") == 0
+    assert fit_once.command(*words, f"--output={folder}/out.csv") == 0
     return pd.read_csv(folder / "out.csv")["mean"].to_numpy()
 
 
@@ -357,7 +359,7 @@ def test_quantiles_are_probabilities(given, said, folder, tmp_path, capsys):
 def ran(folder):
     """A run whose test rows are a file of their own."""
     table(9, seed=2)[["price", "b", "a"]].to_csv(folder / "test.csv", index=False)
-    return door.run(folder / "results", *own(folder), *FEW[:3])
+    return fit_once.run(folder / "results", *own(folder), *FEW[:3])
 
 
 def own(folder):
@@ -378,21 +380,22 @@ def test_the_test_file_is_part_of_the_identity(ran, folder, tmp_path):
     files = ran.record["data"]["files"]
     assert [file["origin"] for file in files] == ["houses.csv", "test.csv"]
     assert files[1]["sha256"] == hashlib.sha256((folder / "test.csv").read_bytes()).hexdigest()
-    before = door.identity(*own(folder), *FEW).directory
+    before = fit_once.identity(*own(folder), *FEW).directory
     assert before in ran.directory.parents or ran.directory.match(f"*/{before}")
     table(8, seed=3).to_csv(tmp_path / "test.csv", index=False)
     changed = [text.replace(str(folder / "test.csv"), str(tmp_path / "test.csv")) for text in own(folder)]
-    assert door.identity(*changed, *FEW).directory.parts[2] != before.parts[2]
+    assert fit_once.identity(*changed, *FEW).directory.parts[2] != before.parts[2]
 
 
 def test_a_file_of_test_rows_beside_a_task_that_draws_its_own_is_refused(folder, capsys):
-    assert door.command("run", *own(folder), *FEW, "task=folds") == 2
+    assert fit_once.command("run", *own(folder), *FEW, "task=folds") == 2
     assert "dataset.test_path names the test rows, but task=folds draws its own" in capsys.readouterr().err
 
 
 def test_a_finished_run_predicts_new_rows_as_it_predicted_its_test_rows(ran, folder, tmp_path):
     assert (
-        door.command("predict", str(ran.directory), str(folder / "test.csv"), "--output", str(tmp_path / "o.csv")) == 0
+        fit_once.command("predict", str(ran.directory), str(folder / "test.csv"), "--output", str(tmp_path / "o.csv"))
+        == 0
     )
     found = pd.read_csv(tmp_path / "o.csv")
     np.testing.assert_allclose(found["mean"], ran.points["mean"], rtol=1e-9)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import door
+import fit_once
 import gpflow
 import numpy as np
 import pandas as pd
@@ -116,10 +116,10 @@ def restored_has_the_bits_of_the_fitted(*overrides: str) -> bool:
     X = rng.normal(size=(30, 2))
     y, new = np.sin(X[:, 0]), rng.normal(size=(9, 2))
     few = ("budget=smoke", "training.max_iterations=3", "prediction.num_samples=3", *overrides)
-    fitted = door.fit(X, y, *few)
-    told = door.settings(Regression(X, y[:, None]), *few)
+    fitted = fit_once.fit(X, y, *few)
+    told = fit_once.settings(Regression(X, y[:, None]), *few)
     restored = restore_function(resolve_overrides(few).card.family)(told, fitted.predictor.parameters())
-    return same_bits(fitted.predict(new), vars(restored.predict(new, door.SEEDS.prediction)))
+    return same_bits(fitted.predict(new), vars(restored.predict(new, fit_once.SEEDS.prediction)))
 
 
 def test_a_restored_predictor_has_the_fitted_bits():

@@ -2,7 +2,7 @@
 
 import json
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def ran(folder):
     """A run whose test rows are a file of their own."""
-    return door.run(folder / "results", *own(folder), f"dataset.test_path={folder / 'test.csv'}", *FEW[:3])
+    return fit_once.run(folder / "results", *own(folder), f"dataset.test_path={folder / 'test.csv'}", *FEW[:3])
 
 
 def own(folder):
@@ -51,13 +51,13 @@ def test_columns_of_a_test_file_are_encoded_by_the_training_rows_alone(ran):
 
 def test_new_rows_of_a_run_are_read_and_encoded_as_its_test_rows_were(ran, folder, tmp_path):
     arguments = (str(folder / "test.csv"), "--output", str(tmp_path / "out.csv"))
-    assert door.command("predict", str(ran.directory), *arguments) == 0
+    assert fit_once.command("predict", str(ran.directory), *arguments) == 0
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["mean"], ran.points["mean"], rtol=1e-9)
 
 
 @pytest.mark.full
 def test_a_saved_model_describes_its_columns_and_requires_frames(folder, tmp_path, capsys):
-    assert door.command("fit", *own(folder), *FEW, "--holdout", "0", "--output", str(tmp_path / "model")) == 0
+    assert fit_once.command("fit", *own(folder), *FEW, "--holdout", "0", "--output", str(tmp_path / "model")) == 0
     assert "colour=red" in json.dumps(json.loads((tmp_path / "model" / "model.json").read_text()))
     assert "colour" in capsys.readouterr().out
     model, new = load(tmp_path / "model"), table(6, 2, ["red", "blue"]).drop(columns="price")
@@ -73,7 +73,7 @@ def test_columns_that_are_not_needed_are_ignored_on_every_path(ran, folder, tmp_
     more = rows.assign(price="unknown", note="a, b", mixed=mixed)[["note", "price", "size", "mixed", "colour"]]
     more.to_csv(folder / "more.csv", index=False, sep=";", decimal=",")
     arguments = (str(folder / "more.csv"), "--output", str(tmp_path / "out.csv"))
-    assert door.command("predict", str(ran.directory), *arguments) == 0
+    assert fit_once.command("predict", str(ran.directory), *arguments) == 0
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["mean"], ran.points["mean"], rtol=1e-9)
     np.testing.assert_array_equal(
         load(ran.directory).predict(more), load(ran.directory).predict(rows[["size", "colour"]])
@@ -106,13 +106,13 @@ def test_the_estimator_accepts_texts_gaps_and_dates_by_its_settings(tmp_path):
 
 def test_a_word_among_the_numbers_of_a_test_file_is_refused_with_its_row(folder, tmp_path, capsys):
     (tmp_path / "test.csv").write_text("price;size;colour\n1,5;2;red\n1,5;tall;red\n")
-    assert door.command("run", *own(folder), *FEW, f"dataset.test_path={tmp_path / 'test.csv'}") == 2
+    assert fit_once.command("run", *own(folder), *FEW, f"dataset.test_path={tmp_path / 'test.csv'}") == 2
     assert f"{tmp_path / 'test.csv'} holds text in 1 cell (row 2 of 'size': 'tall')" in capsys.readouterr().err
 
 
 def test_a_test_file_without_rows_is_refused(folder, tmp_path, capsys):
     (tmp_path / "test.csv").write_text("price;size;colour\n")
-    assert door.command("run", *own(folder), *FEW, f"dataset.test_path={tmp_path / 'test.csv'}") == 2
+    assert fit_once.command("run", *own(folder), *FEW, f"dataset.test_path={tmp_path / 'test.csv'}") == 2
     assert "there are no test rows" in capsys.readouterr().err
 
 

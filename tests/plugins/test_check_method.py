@@ -1,6 +1,6 @@
 """``dgpbench check-method``: what keeps the contract passes, and each way of breaking it is named."""
 
-import door
+import fit_once
 import pytest
 
 from dgpbench.config import groups
@@ -121,7 +121,7 @@ def plugin(folder, name: str, old: str = "", new: str = ""):
 
 
 def test_a_method_that_keeps_the_contract_passes(tmp_path, capsys):
-    assert door.command("check-method", "keeps_it", "--plugin", str(plugin(tmp_path, "keeps_it"))) == 0
+    assert fit_once.command("check-method", "keeps_it", "--plugin", str(plugin(tmp_path, "keeps_it"))) == 0
     said = capsys.readouterr().out
     assert said.count("ok      ") == 6
     assert "skipped what it saves predicts the same: it has no restore, so it saves nothing\n" in said
@@ -131,7 +131,7 @@ def test_a_method_that_keeps_the_contract_passes(tmp_path, capsys):
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_method_fails_and_the_reason_is_named(name, tmp_path, capsys):
     old, new, reason = BROKEN[name]
-    assert door.command("check-method", name, f"--plugin={plugin(tmp_path, name, old, new)}") == 1
+    assert fit_once.command("check-method", name, f"--plugin={plugin(tmp_path, name, old, new)}") == 1
     (line, *_) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILED")]
     assert reason in line
 
@@ -143,7 +143,9 @@ def test_quantiles_keep_the_contract_or_the_reason_is_named(name, tmp_path, caps
     path = tmp_path / f"{name}.py"
     good = GOOD.split("METHOD =")[0].replace("Method, ", "Method, Quantiles, ")
     path.write_text(good + text.replace("NAME", name))
-    assert door.command("check-method", name, f"--plugin={path}") == (0 if "keeps" in said or "skipped" in said else 1)
+    assert fit_once.command("check-method", name, f"--plugin={path}") == (
+        0 if "keeps" in said or "skipped" in said else 1
+    )
     assert said in capsys.readouterr().out
 
 
@@ -155,18 +157,18 @@ def test_an_estimator_without_uncertainty_is_refused_by_name(built, tmp_path, ca
         "from sklearn.linear_model import BayesianRidge, LinearRegression\n"
         f"METHOD = from_sklearn({name!r}, lambda settings, seed: {built})\n"
     )
-    assert door.command("check-method", name, f"--plugin={path}") == 1
+    assert fit_once.command("check-method", name, f"--plugin={path}") == 1
     assert ESTIMATORS[built] in capsys.readouterr().out
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", groups.names("method"))
 def test_methods_of_this_package_pass(method, capsys):
-    assert door.command("check-method", method) == 0, capsys.readouterr().out
+    assert fit_once.command("check-method", method) == 0, capsys.readouterr().out
 
 
 @pytest.mark.full
 def test_iterations_that_are_given_are_those_of_the_check(capsys):
     """After 50, a subset by leverage scores is worse at the training rows than their mean is; after 400 it is not."""
-    assert door.command("check-method", "sod_leverage", "training.max_iterations=50") == 1
+    assert fit_once.command("check-method", "sod_leverage", "training.max_iterations=50") == 1
     assert "FAILED  standard units: at the rows it was trained on its mean is " in capsys.readouterr().out

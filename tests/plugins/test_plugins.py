@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pytest
 from one_record import forge
@@ -32,7 +32,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def run(folder, name: str, *words: str, status: str = "done"):
-    return door.run(folder / "results", f"method={name}", *QUICK, *words, status=status)
+    return fit_once.run(folder / "results", f"method={name}", *QUICK, *words, status=status)
 
 
 def test_a_run_is_recorded_as_any_other(tmp_path):
@@ -53,10 +53,10 @@ def test_layers_are_shown_where_a_plug_in_declares_them(name, tmp_path, capsys):
     more = f'{first} = setting("layers", default={second})\n    ' if first else ""
     path = plugin(tmp_path, name, "    num_features: int", f"    {more}num_features: int")
     given = (f"method={name}", *QUICK, f"--plugin={path}", f"results_dir={tmp_path}/results")
-    assert door.command("run", *given, "plot=false") == 0
+    assert fit_once.command("run", *given, "plot=false") == 0
     said = capsys.readouterr()
     (directory,) = [each.parent for each in tmp_path.rglob("record.json")]
-    assert door.command("show", str(directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
+    assert fit_once.command("show", str(directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
     shown = f"{name} (L = 2) on diabetes" if name == "shows_layers" else f"{name} on diabetes"
     for text in (said.out, said.err, capsys.readouterr().out, (tmp_path / "picture.svg").read_text()):
         assert shown in text
@@ -91,7 +91,7 @@ def test_a_method_with_a_missing_package_is_refused_before_it_runs(tmp_path, cap
     path = plugin(tmp_path, name)
     path.write_text(path.read_text().replace("fit, Ridge)", "fit, Ridge, packages={'no_such': 'pip install such'})"))
     words = [name] if command == "check-method" else [f"method={name}", *QUICK, f"results_dir={tmp_path}/results"]
-    assert door.command(command, *words, f"--plugin={path}") == 2
+    assert fit_once.command(command, *words, f"--plugin={path}") == 2
     assert (
         capsys.readouterr().err.splitlines()[-1]
         == f"dgpbench: method={name} needs the package no_such, which is not installed: pip install such"
@@ -103,7 +103,7 @@ def test_reproduce_names_a_missing_package_once_and_every_run(tmp_path, capsys):
     path = plugin(tmp_path, "lacking_reproduced")
     path.write_text(path.read_text().replace("fit, Ridge)", "fit, Ridge, packages={'no_such': 'pip install such'})"))
     words = ["dataset=boston", "split=range(3)", "method=lacking_reproduced", f"results_dir={tmp_path}/results"]
-    assert door.command("reproduce", "dgpbench_uci", *words, f"--plugin={path}") == 2
+    assert fit_once.command("reproduce", "dgpbench_uci", *words, f"--plugin={path}") == 2
     said = capsys.readouterr().err
     assert said.count("needs the package no_such") == 1
     assert all(f"dataset=boston split={split}" in said for split in range(3))
@@ -127,7 +127,7 @@ def test_an_installed_plug_in_needs_no_flag_and_has_version_and_digest(tmp_path)
     seen = []
     for text in (code, code.replace("np.cos", "np.sin")):
         (tmp_path / "guest_methods.py").write_text(text)
-        words = ["run", "method=guest", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results{len(seen)}"]
+        words = ["run", "method=guest", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}/results{len(seen)}"]
         environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
         subprocess.run([sys.executable, "-m", "dgpbench", *words], check=True, timeout=200, env=environment)
         (path,) = (tmp_path / f"results{len(seen)}").rglob("record.json")
@@ -145,7 +145,7 @@ def test_a_baseline_of_ours_is_the_same_at_another_version_of_this_package(tmp_p
     points = "[dgpbench.methods]\nbayesian_ridge = dgpbench.baselines.linear:BAYESIAN_RIDGE\n"
     (metadata / "entry_points.txt").write_text(points)
     record = run(tmp_path, "bayesian_ridge").record
-    words = ["run", "method=bayesian_ridge", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results"]
+    words = ["run", "method=bayesian_ridge", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}/results"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     command = [sys.executable, "-c", VERSION_THEN_RUN, *words]
     again = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
@@ -156,25 +156,25 @@ def test_a_baseline_of_ours_is_the_same_at_another_version_of_this_package(tmp_p
 
 def test_settings_are_checked_as_all_settings_are(tmp_path, capsys):
     path = plugin(tmp_path, "checked")
-    assert door.command("run", "method=checked", f"--plugin={path}", "method.noise=-1", *QUICK) == 2
+    assert fit_once.command("run", "method=checked", f"--plugin={path}", "method.noise=-1", *QUICK) == 2
     assert "method.noise takes a number above 0" in capsys.readouterr().err
-    assert door.command("run", "method=checked", f"--plugin={path}", "method.nose=1", *QUICK) == 2
+    assert fit_once.command("run", "method=checked", f"--plugin={path}", "method.nose=1", *QUICK) == 2
     assert "did you mean method.noise?" in capsys.readouterr().err
-    assert door.command("run", "method=checked", f"--plugin={path}", "training.learning_rate=1", *QUICK) == 2
+    assert fit_once.command("run", "method=checked", f"--plugin={path}", "training.learning_rate=1", *QUICK) == 2
 
 
 def test_a_plug_ins_own_settings_can_be_set(capsys):
-    assert door.command("validate", "method=deep_ensemble", "method.num_networks=3", *QUICK) == 0
-    assert door.command("validate", "method=deep_ensemble", "method.num_networks=0", *QUICK) == 2
+    assert fit_once.command("validate", "method=deep_ensemble", "method.num_networks=3", *QUICK) == 0
+    assert fit_once.command("validate", "method=deep_ensemble", "method.num_networks=0", *QUICK) == 2
     assert "method.num_networks takes a whole number of at least 1" in capsys.readouterr().err
-    assert door.command("validate", "method=mc_dropout", "budget=paper", "method.noises=[0.1,0.2]") == 0
+    assert fit_once.command("validate", "method=mc_dropout", "budget=paper", "method.noises=[0.1,0.2]") == 0
 
 
 @pytest.mark.full
 def test_a_sweep_and_workers_know_it(tmp_path):
     path, results = plugin(tmp_path, "swept"), f"results_dir={tmp_path}/results"
-    words = ("method=swept", "split=0,1", f"--plugin={path}", *QUICK, results, *door.QUIET)
-    assert door.command("run", *words, "--multirun") == 0
+    words = ("method=swept", "split=0,1", f"--plugin={path}", *QUICK, results, *fit_once.QUIET)
+    assert fit_once.command("run", *words, "--multirun") == 0
     frame = collect(tmp_path / "results")
     assert sorted(frame["split"]) == [0, 1]
     assert set(frame["status"]) == {"done"}
@@ -188,7 +188,7 @@ def test_workers_load_it(tmp_path):
     from dgpbench.runs.resolve import resolve_overrides
 
     plugins.load_file(plugin(tmp_path, "travelling"))
-    words = ["method=travelling", *QUICK, f"results_dir={tmp_path}/results", *door.QUIET]
+    words = ["method=travelling", *QUICK, f"results_dir={tmp_path}/results", *fit_once.QUIET]
     runs = [resolve_overrides([*words, f"split={split}", "method.noise=0.2"]) for split in (0, 1)]
     assert [outcome.status for outcome in engine(runs, workers=2)] == ["done", "done"]
 
@@ -267,20 +267,20 @@ def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):
 def test_a_file_that_is_not_a_plug_in_is_refused(text, sentence, tmp_path, capsys):
     path = tmp_path / "wrong.py"
     path.write_text(text)
-    assert door.command("run", "method=mf", f"--plugin={path}", *QUICK) == 2
+    assert fit_once.command("run", "method=mf", f"--plugin={path}", *QUICK) == 2
     error = capsys.readouterr().err.strip()
     assert sentence in error
     assert "\n" not in error
 
 
 def test_a_missing_plug_in_file_is_refused(capsys):
-    assert door.command("run", "method=mf", "--plugin", "nowhere.py") == 2
+    assert fit_once.command("run", "method=mf", "--plugin", "nowhere.py") == 2
     assert "there is no such file" in capsys.readouterr().err
 
 
 def test_a_baseline_without_its_package_is_refused_without_a_record(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ngboost", None)
-    assert door.command("run", "method=ngboost", *QUICK, *door.QUIET, f"results_dir={tmp_path}") == 2
+    assert fit_once.command("run", "method=ngboost", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}") == 2
     assert "pip install '.[ngboost]'" in capsys.readouterr().err
     assert not list(tmp_path.rglob("record.json"))
 
@@ -294,7 +294,7 @@ def test_gpytorch_runs_without_triton_which_crashes_beside_tensorflow(tmp_path, 
     (tmp_path / "triton.py").touch()
     (tmp_path / "gpytorch.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    door.command("run", "method=gpytorch_dgp", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results")
+    fit_once.command("run", "method=gpytorch_dgp", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}/results")
     with pytest.raises(ImportError, match="triton"):
         importlib.import_module("triton")
 
@@ -356,13 +356,13 @@ def test_annotations_may_be_texts(tmp_path):
 )
 def test_a_plug_in_that_cannot_be_used_is_refused(tmp_path, capsys, name, piece, other, words):
     path = changed(tmp_path, name, (piece, other))
-    assert door.command("validate", f"method={name}", *QUICK, f"--plugin={path}") == 2
+    assert fit_once.command("validate", f"method={name}", *QUICK, f"--plugin={path}") == 2
     assert words in capsys.readouterr().err
 
 
 def test_a_name_with_a_hyphen_is_refused(tmp_path, capsys):
     path = changed(tmp_path, "of_hyphens", ('Method("of_hyphens"', 'Method("of-hyphens"'))
-    assert door.command("validate", "method=mf", *QUICK, f"--plugin={path}") == 2
+    assert fit_once.command("validate", "method=mf", *QUICK, f"--plugin={path}") == 2
     assert "use letters, digits and _" in capsys.readouterr().err
 
 
@@ -373,7 +373,7 @@ def test_a_failed_fit_saves_nothing_and_reports_why(tmp_path, capsys):
         ("fit, Ridge)", "fit, Ridge, restore=lambda settings, arrays: None)"),
     )  # fmt: skip
     words = ("method=failing", "dataset=diabetes", f"--plugin={path}", "--output", str(tmp_path / "model"))
-    assert door.command("fit", *words, "progress=false") == 1
+    assert fit_once.command("fit", *words, "progress=false") == 1
     assert capsys.readouterr().err.endswith("the fit failed, and no model was saved: ValueError: no such thing\n")
     assert not (tmp_path / "model" / "model.json").exists()
 
@@ -416,7 +416,7 @@ def test_state_that_cannot_be_saved_fails_only_runs_that_save(tmp_path, capsys):
     )
     run(tmp_path / "of_a_generator", "of_a_generator", f"--plugin={path}")
     path = saved(tmp_path, "of_another_noise", ("noise=settings.noise", "noise=1.0"))
-    assert door.command("check-method", "of_another_noise", f"--plugin={path}") == 1
+    assert fit_once.command("check-method", "of_another_noise", f"--plugin={path}") == 1
     assert "restore(settings, parameters()) predicts otherwise" in capsys.readouterr().out
 
 
@@ -431,7 +431,7 @@ def test_a_model_without_densities_is_not_saved(tmp_path, capsys):
         ),
     )
     words = ("method=of_quantiles", "dataset=diabetes", f"--plugin={path}", "--holdout", "0", "progress=false")
-    assert door.command("fit", *words, "--output", str(tmp_path / "model")) == 2
+    assert fit_once.command("fit", *words, "--output", str(tmp_path / "model")) == 2
     assert "method=of_quantiles predicts quantiles; a saved model must predict densities" in capsys.readouterr().err
     assert not (tmp_path / "model" / "model.json").exists()
 
@@ -500,7 +500,7 @@ def test_a_record_has_the_versions_of_what_the_code_imports(tmp_path):
 def test_a_failure_of_other_code_does_not_count(tmp_path):
     path = changed(tmp_path, "mended", ("    return Fitted(", "    raise ValueError('not yet')\n    return Fitted("))
     words = ["method=mended", "dataset=boston", "split=0", "budget=smoke", f"results_dir={tmp_path}/r"]
-    assert door.command("run", *words, *door.QUIET, f"--plugin={path}") == 1
+    assert fit_once.command("run", *words, *fit_once.QUIET, f"--plugin={path}") == 1
     plan = [sys.executable, "-m", "dgpbench", "plan", "dgpbench_uci", *words, "--plugin", str(path)]
     assert "1 failed" in subprocess.run(plan, capture_output=True, text=True, timeout=200).stdout
     path.write_text(path.read_text().replace("    raise ValueError('not yet')\n", ""))
@@ -543,10 +543,10 @@ def test_a_table_leaves_out_runs_of_other_code(tmp_path, capsys):
     target.mkdir(parents=True)
     (target / "record.json").write_text(text)
     forge(target / "record.json", lambda record: record["identity"].update(dataset="boston"))
-    assert door.command(*words, "dataset=boston", "--metric", "rmse") == 0
+    assert fit_once.command(*words, "dataset=boston", "--metric", "rmse") == 0
     assert "1 of 1 cells" not in capsys.readouterr().out
     forge(target / "record.json", lambda record: record["config"]["method"].update(code="0" * 16))
-    assert door.command(*words, "dataset=boston", "--metric", "rmse") == 0
+    assert fit_once.command(*words, "dataset=boston", "--metric", "rmse") == 0
     assert "1 of 1 cells are incomplete" in capsys.readouterr().out
 
 
@@ -560,7 +560,7 @@ def test_the_networks_of_an_ensemble_have_different_initial_weights():
     train = Regression(np.linspace(-1, 1, 20).reshape(10, 2), np.zeros((10, 1)))
     as_they_start = {"epochs": 1, "learning_rate": 1e-12}
     settings = EnsembleSettings(name="deep_ensemble", num_layers=1, num_networks=3, **as_they_start)
-    networks = fit_ensemble(train, settings, door.SEEDS, Monitor()).networks
+    networks = fit_ensemble(train, settings, fit_once.SEEDS, Monitor()).networks
     draws = [layer.get_weights()[0].ravel()[:100] for network in networks for layer in network.layers]
     assert len(draws) == 6
     assert np.max(np.abs(np.corrcoef(draws) - np.eye(6))) < 0.5
@@ -578,7 +578,7 @@ def test_a_network_takes_a_step_for_every_batch_of_every_epoch(num_rows, epochs,
     train = Regression(rng.normal(size=(num_rows, 2)), rng.normal(size=(num_rows, 1)))
     few = {"rates": [0.1], "noises": [0.1], "num_samples": 2, "batch_size": 4}
     settings = DropoutSettings(name="mc_dropout", num_layers=1, epochs=epochs, **few)
-    fitted = fit_dropout(train, settings, door.SEEDS, Monitor())
+    fitted = fit_dropout(train, settings, fit_once.SEEDS, Monitor())
     assert fitted.network.optimizer.iterations.numpy() == steps
 
 

@@ -4,7 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-import door
+import fit_once
 import pytest
 
 from dgpbench.report.collect import collect
@@ -23,8 +23,8 @@ def test_the_file_and_the_commands_of_the_page_work(tmp_path, monkeypatch, capsy
     for line in console.splitlines():
         _, program, *words = shlex.split(line)
         assert program == "dgpbench"
-        quiet = door.QUIET if words[0] in ("run", "reproduce") else ()
-        assert door.command(*words, *quiet) == 0, capsys.readouterr().err
+        quiet = fit_once.QUIET if words[0] in ("run", "reproduce") else ()
+        assert fit_once.command(*words, *quiet) == 0, capsys.readouterr().err
     printed = capsys.readouterr().out
     done = collect("results")
     assert len(done) == 11
@@ -34,7 +34,7 @@ def test_the_file_and_the_commands_of_the_page_work(tmp_path, monkeypatch, capsy
     shown = _of_boston(printed, "tll")
     assert shown["rff_ridge"] == f"{plain['tll'].mean():.2f} ({plain['tll'].sem():.2f})"
     assert shown["star L3"] == "0/10"
-    assert door.command("run", "method=my_ridge", "--plugin", "my_ridge.py", *door.QUIET) == 0
+    assert fit_once.command("run", "method=my_ridge", "--plugin", "my_ridge.py", *fit_once.QUIET) == 0
 
 
 def _of_boston(printed: str, metric: str) -> dict[str, str]:

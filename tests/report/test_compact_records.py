@@ -9,7 +9,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,10 +34,12 @@ def made(tmp_path_factory) -> Path:
     """Runs of three items without training, and their compact records."""
     folder = tmp_path_factory.mktemp("made") / "results"
     with pytest.MonkeyPatch.context() as patch:
-        door.without_training(patch)
+        fit_once.without_training(patch)
         for item, narrowed in SMALL.items():
-            assert door.command("reproduce", item, *narrowed, *GIVEN, f"results_dir={folder}", "progress=false") == 0
-    assert door.command("results", "export", f"results_dir={folder}") == 0
+            assert (
+                fit_once.command("reproduce", item, *narrowed, *GIVEN, f"results_dir={folder}", "progress=false") == 0
+            )
+    assert fit_once.command("results", "export", f"results_dir={folder}") == 0
     return folder
 
 
@@ -99,7 +101,7 @@ def signed(line: dict) -> str:
 
 
 def export(results: Path, *words: str) -> int:
-    return door.command("results", "export", *words, f"results_dir={results}")
+    return fit_once.command("results", "export", *words, f"results_dir={results}")
 
 
 # What counts ----------------------------------------------------------------------------------------------------------
@@ -112,7 +114,7 @@ def test_a_fresh_clone_prints_what_the_runs_own_files_give(made, fresh, capsys, 
     printed = []
     for results in (made, fresh):
         capsys.readouterr()
-        assert door.command(command, item, *SMALL[item], *GIVEN, f"results_dir={results}", "--format", "csv") == 0
+        assert fit_once.command(command, item, *SMALL[item], *GIVEN, f"results_dir={results}", "--format", "csv") == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
     assert pd.read_csv(io.StringIO(printed[1]))["mean"].notna().all()
@@ -122,47 +124,47 @@ def test_a_value_that_is_not_in_a_line_is_missing_and_not_none(fresh, capsys):
     for path in fresh.glob("records/*.jsonl"):
         lines = [json.loads(text) for text in path.read_text().splitlines()]
         path.write_text("".join(signed(line | ({"elbo": None} if line["kind"] == "run" else {})) for line in lines))
-    assert door.command("table", "lindinger2020_tables5", *GIVEN, f"results_dir={fresh}") == 0
+    assert fit_once.command("table", "lindinger2020_tables5", *GIVEN, f"results_dir={fresh}") == 0
     text = capsys.readouterr().out
     assert "0/2" in text
     assert "none" not in text
     assert "values need files of runs that are here as compact records only" in text
-    assert door.command("results", "trace", "lindinger2020_tables5", *GIVEN, f"results_dir={fresh}") == 0
+    assert fit_once.command("results", "trace", "lindinger2020_tables5", *GIVEN, f"results_dir={fresh}") == 0
     assert "split 0: elbo needs the run's own files" in capsys.readouterr().out
 
 
 def test_a_fresh_clone_has_nothing_to_run(fresh, monkeypatch, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     given = ("lindinger2020_table1", *SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
-    assert door.command("plan", *given, "--json") == 0
+    assert fit_once.command("plan", *given, "--json") == 0
     counts = json.loads(capsys.readouterr().out)["counts"]
     assert (counts["done"], counts["missing"]) == (4, 0)
-    assert door.command("reproduce", *given, "progress=false") == 0
+    assert fit_once.command("reproduce", *given, "progress=false") == 0
     capsys.readouterr()
-    assert door.command("run", *STAR, f"results_dir={fresh}") == 0
+    assert fit_once.command("run", *STAR, f"results_dir={fresh}") == 0
     assert "skipped: its record is in" in capsys.readouterr().out
     assert not (fresh / "runs").exists()
 
 
 def test_a_run_with_other_settings_than_its_compact_record_is_refused(fresh, monkeypatch, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     for line in lines_of(fresh):
         for path in fresh.glob("records/*"):
             texts = path.read_text().replace(line["config_hash"], "0" * 64).splitlines()
             path.write_text("".join(signed(json.loads(text)) for text in texts))
-    assert door.command("run", *STAR, f"results_dir={fresh}") == 2
+    assert fit_once.command("run", *STAR, f"results_dir={fresh}") == 2
     assert "made with other settings" in capsys.readouterr().err
     assert not (fresh / "runs").exists()
 
 
 @pytest.mark.full
 def test_the_second_machine_runs_what_the_first_one_lacks(made, tmp_path, monkeypatch, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     second = tmp_path / "second"
-    assert door.command("results", "import", str(made), f"results_dir={second}") == 0
+    assert fit_once.command("results", "import", str(made), f"results_dir={second}") == 0
     assert bytes_of(second) == bytes_of(made)
     given = ("lindinger2020_table1", "dataset=boston", "method=sgp", "split=range(3)", "budget=smoke")
-    assert door.command("reproduce", *given, f"results_dir={second}", "progress=false") == 0
+    assert fit_once.command("reproduce", *given, f"results_dir={second}", "progress=false") == 0
     assert [path.parent.name for path in second.rglob("record.json")] == ["split2-seed0"]
 
 
@@ -171,7 +173,7 @@ def test_the_report_uses_compact_records_and_names_what_needs_raw_files(tmp_path
     write_toy(tmp_path, {"tll": -1.625}, dataset="concrete")  # of Table 1 and of Fig. 1
     assert export(tmp_path) == 0
     shutil.rmtree(tmp_path / "runs")
-    assert door.command("report", str(tmp_path)) == 0
+    assert fit_once.command("report", str(tmp_path)) == 0
     page = (tmp_path / "report.html").read_text()
     assert "-1.625" in page
     assert 'href="records/lindinger2020_table1-paper.jsonl"' in page
@@ -182,11 +184,11 @@ def test_a_figure_that_needs_the_runs_files_is_refused_with_the_reason(fresh, tm
     write_toy(tmp_path, dataset="concrete")
     assert export(tmp_path) == 0
     shutil.rmtree(tmp_path / "runs")
-    assert door.command("figure", "lindinger2020_fig1", "method=star", f"results_dir={tmp_path}") == 2
+    assert fit_once.command("figure", "lindinger2020_fig1", "method=star", f"results_dir={tmp_path}") == 2
     assert "1 of 1 runs have a compact record only" in capsys.readouterr().err
     source, number = first_run(fresh)
-    assert door.command("show", f"{source}:{number}") == 0
-    assert door.command("show", f"{source}:{number}", "--plot") == 2
+    assert fit_once.command("show", f"{source}:{number}") == 0
+    assert fit_once.command("show", f"{source}:{number}", "--plot") == 2
     assert "needs the run's own files" in capsys.readouterr().err
 
 
@@ -299,10 +301,10 @@ def test_two_halves_of_two_machines_are_the_bytes_of_one(tmp_path):
             write_toy(tmp_path / folder, split=split, points=toy_points(-1.0 - split, seed=split))
     assert export(tmp_path / "whole") == export(tmp_path / "left") == 0
     into = f"results_dir={tmp_path / 'left'}"
-    assert door.command("results", "import", str(tmp_path / "right"), into) == 0
+    assert fit_once.command("results", "import", str(tmp_path / "right"), into) == 0
     assert bytes_of(tmp_path / "left") == bytes_of(tmp_path / "whole")
     file = next((tmp_path / "whole").glob("records/*"))
-    assert door.command("results", "import", str(file), str(file.parent), into) == 0
+    assert fit_once.command("results", "import", str(file), str(file.parent), into) == 0
     assert bytes_of(tmp_path / "left") == bytes_of(tmp_path / "whole")
 
 
@@ -313,14 +315,14 @@ def test_different_scores_of_one_run_are_refused_by_naming_both(tmp_path, capsys
     assert export(tmp_path / "a") == 0
     shutil.move(tmp_path / "a" / "runs", tmp_path / "aside")
     before = bytes_of(tmp_path / "a")
-    assert door.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 2
+    assert fit_once.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 2
     said = capsys.readouterr().err
     assert f"{tmp_path / 'a'}/records/" in said
     assert f"{tmp_path / 'b'}/runs/" in said
     assert bytes_of(tmp_path / "a") == before
     shutil.rmtree(tmp_path / "a" / "records")
     shutil.move(tmp_path / "aside", tmp_path / "a" / "runs")  # what has not been exported counts too
-    assert door.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 2
+    assert fit_once.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 2
     assert f"{tmp_path / 'a'}/runs/" in capsys.readouterr().err
     assert bytes_of(tmp_path / "a") == {}
 
@@ -331,11 +333,13 @@ def test_a_contradiction_with_a_line_is_reported_and_the_run_is_shown(tmp_path, 
     assert export(tmp_path) == 0
     write_toy(tmp_path, {"tll": -9.0})
     capsys.readouterr()
-    assert door.command("table", "lindinger2020_table1", "dataset=boston", "split=0", f"results_dir={tmp_path}") == 0
+    assert (
+        fit_once.command("table", "lindinger2020_table1", "dataset=boston", "split=0", f"results_dir={tmp_path}") == 0
+    )
     shown = capsys.readouterr()
     assert "-9.00" in shown.out
     assert "hold different scores of one run (tll -9.0 and -2.0)" in shown.err
-    assert door.command("plan", "lindinger2020_table1", "dataset=boston", "split=0", f"results_dir={tmp_path}") == 0
+    assert fit_once.command("plan", "lindinger2020_table1", "dataset=boston", "split=0", f"results_dir={tmp_path}") == 0
     assert "1 conflict" in capsys.readouterr().out
 
 
@@ -344,7 +348,7 @@ def test_a_finished_run_replaces_a_failure_and_never_the_reverse(tmp_path, first
     write_toy(tmp_path / "a", status=first)
     write_toy(tmp_path / "b", status=second)
     assert export(tmp_path / "a") == 0
-    assert door.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 0
+    assert fit_once.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 0
     assert [line["status"] for line in lines_of(tmp_path / "a")] == ["done"]
 
 
@@ -365,7 +369,7 @@ def test_the_next_export_finishes_one_that_was_killed(tmp_path, monkeypatch):
     assert len(lines_of(tmp_path)) == len(bytes_of(tmp_path)) == 1
     half = tmp_path / "records" / ".partial-0.jsonl"  # as SIGKILL leaves it
     half.write_text('{"kind":"ru')
-    assert door.command("results", "verify", str(tmp_path)) == 0
+    assert fit_once.command("results", "verify", str(tmp_path)) == 0
     assert export(tmp_path) == 0
     assert not half.exists()
     assert len(lines_of(tmp_path)) == len(bytes_of(tmp_path)) == 2
@@ -386,7 +390,7 @@ def test_a_file_with_a_line_that_cannot_be_read_is_never_written_over(tmp_path, 
 @pytest.mark.parametrize("name", ["record.json", "points.parquet"])
 def test_a_file_that_is_not_jsonl_is_not_imported(made, tmp_path, capsys, name):
     file = next(made.rglob(name))
-    assert door.command("results", "import", str(file), f"results_dir={tmp_path}") == 2
+    assert fit_once.command("results", "import", str(file), f"results_dir={tmp_path}") == 2
     said = capsys.readouterr().err
     assert f"{file} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them" in said
     assert len(said.splitlines()) == 1
@@ -398,7 +402,7 @@ def test_a_file_that_is_not_jsonl_is_not_imported(made, tmp_path, capsys, name):
 
 def test_records_that_are_whole_are_verified(made, fresh, capsys):
     for results in (made, fresh):
-        assert door.command("results", "verify", str(results)) == 0
+        assert fit_once.command("results", "verify", str(results)) == 0
     assert "0 problems" in capsys.readouterr().out
 
 
@@ -426,7 +430,7 @@ BREAKS = {
 def test_invalid_lines_are_found(made, tmp_path, capsys, said):
     shutil.copytree(made, tmp_path / "copy")
     BREAKS[said](tmp_path / "copy")
-    assert door.command("results", "verify", str(tmp_path / "copy")) == 1
+    assert fit_once.command("results", "verify", str(tmp_path / "copy")) == 1
     assert said in capsys.readouterr().out
 
 
@@ -490,24 +494,24 @@ def test_a_damaged_line_is_named_and_left_out(fresh, tmp_path, capsys, said):
     deep, huge = f"{'[' * 5000}{']' * 5000}", "1e999"  # neither of which json.dumps writes
     file.write_text(file.read_text().replace('"TO BE DEEP"', deep).replace('"TO BE 1e999"', huge))
     item = ("lindinger2020_table1", *SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
-    assert door.command("results", "verify", str(fresh)) == 1
+    assert fit_once.command("results", "verify", str(fresh)) == 1
     (sentence,) = [text for text in capsys.readouterr().out.splitlines() if said in text]
     assert sentence.startswith(f"{source} ")
     assert len(sentence) < 300
-    assert door.command("plan", *item, "--json") == 0
+    assert fit_once.command("plan", *item, "--json") == 0
     shown = capsys.readouterr()
     assert said in shown.err
     assert json.loads(shown.out)["counts"]["missing"] == lost
-    assert door.command("table", *item) == 0
+    assert fit_once.command("table", *item) == 0
     assert capsys.readouterr().err.count(said) == 1
-    assert door.command("results", "import", str(file), f"results_dir={tmp_path / 'new'}") == 1
+    assert fit_once.command("results", "import", str(file), f"results_dir={tmp_path / 'new'}") == 1
     assert said in capsys.readouterr().err
     assert len(lines_of(tmp_path / "new")) == runs - lost
 
 
 def test_runs_with_a_damaged_shared_line_are_named_together(fresh, capsys):
     source = edit_shared(fresh, lambda line: line.update(config=None))
-    assert door.command("results", "verify", str(fresh)) == 1
+    assert fit_once.command("results", "verify", str(fresh)) == 1
     said = capsys.readouterr().out
     assert f"{source} is left out with all runs that share it: 2" in said
     assert said.splitlines()[-1].endswith("2 problems")
@@ -516,7 +520,7 @@ def test_runs_with_a_damaged_shared_line_are_named_together(fresh, capsys):
 def test_a_file_that_is_a_folder_or_cannot_be_read_stops_nothing(fresh, monkeypatch, capsys):
     (fresh / "records" / "folder.jsonl").mkdir()
     (fresh / "records" / "gone.jsonl").symlink_to(fresh / "nowhere")
-    assert door.command("results", "verify", str(fresh)) == 0
+    assert fit_once.command("results", "verify", str(fresh)) == 0
     (file, *_) = sorted(fresh.glob("records/l*.jsonl"))
     read = Path.read_text
 
@@ -527,16 +531,16 @@ def test_a_file_that_is_a_folder_or_cannot_be_read_stops_nothing(fresh, monkeypa
 
     monkeypatch.setattr(Path, "read_text", forbidden)
     os.utime(file)
-    assert door.command("results", "verify", str(fresh)) == 1
+    assert fit_once.command("results", "verify", str(fresh)) == 1
     assert f"{file} cannot be read: Permission denied" in capsys.readouterr().out
 
 
 def test_an_unknown_score_replaces_nothing(fresh, capsys):
     source = edit(fresh, lambda line: line["scores"].update(dataset=3.0, of_tomorrow=4.0))
-    assert door.command("show", source) == 0
+    assert fit_once.command("show", source) == 0
     given = (*SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
     capsys.readouterr()
-    assert door.command("table", "lindinger2020_table1", *given) == 0
+    assert fit_once.command("table", "lindinger2020_table1", *given) == 0
     shown = capsys.readouterr().out
     assert "/2" not in shown  # every cell has both of its splits
 
@@ -556,28 +560,28 @@ def test_a_run_with_an_edited_record_is_not_exported(tmp_path, capsys):
 @pytest.mark.parametrize("spelt", ["./fresh/records/{}:{}", "fresh//records/{}:0{}", "fresh/../fresh/records/{}:{}"])
 def test_a_line_is_found_however_it_is_spelt(fresh, tmp_path, monkeypatch, capsys, spelt):
     monkeypatch.chdir(tmp_path)
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     file, number = first_run(fresh)
     given = spelt.format(file.name, number)
-    assert door.command("show", given) == 0
+    assert fit_once.command("show", given) == 0
     assert f"{file.name}:{number}\n" in capsys.readouterr().out
-    assert door.command("results", "redo", given) == 0
+    assert fit_once.command("results", "redo", given) == 0
     assert "the scores agree bit for bit" in capsys.readouterr().out
 
 
 def test_a_line_that_is_not_a_run_is_distinguished_from_a_damaged_one(fresh, capsys):
     file, number = first_run(fresh)
     for command in (("show",), ("results", "redo")):
-        assert door.command(*command, f"{file}:1") == 2
+        assert fit_once.command(*command, f"{file}:1") == 2
         said = capsys.readouterr().err
         assert f'{file}:1 is not a run; the lines with "kind":"run" are, such as {file}:{number}' in said
     edit(fresh, lambda line: line.update(seconds=None))
-    assert door.command("show", f"{file}:{number}") == 2
+    assert fit_once.command("show", f"{file}:{number}") == 2
     assert "its seconds is None" in capsys.readouterr().err
     file.write_text("\n")
-    assert door.command("show", f"{file}:1") == 2
+    assert fit_once.command("show", f"{file}:1") == 2
     assert "is truncated or damaged" in capsys.readouterr().err
-    assert door.command("show", f"{file}:9") == 2
+    assert fit_once.command("show", f"{file}:9") == 2
     assert "the file holds none" in capsys.readouterr().err
 
 
@@ -586,7 +590,7 @@ def test_a_line_that_is_not_a_run_is_distinguished_from_a_damaged_one(fresh, cap
 
 def test_each_number_leads_to_its_runs_and_to_the_command_that_repeats_one(fresh, capsys):
     given = (*SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
-    assert door.command("results", "trace", "lindinger2020_table1", *given, "method=star") == 0
+    assert fit_once.command("results", "trace", "lindinger2020_table1", *given, "method=star") == 0
     said = capsys.readouterr().out
     stars = [line for line in lines_of(fresh) if line["identity"]["method"] == "star"]
     stars = [line for line in stars if line["identity"]["task"] == "interpolation"]
@@ -595,7 +599,7 @@ def test_each_number_leads_to_its_runs_and_to_the_command_that_repeats_one(fresh
         assert f"split {line['identity']['split']}: {line['scores']['tll']:.6g}" in said
         assert line["config_hash"] in said
     commands = [shlex.split(text.split("again: ")[1]) for text in said.splitlines() if "again: " in text]
-    hashes = {door.identity(*command[2:]).hash for command in commands}
+    hashes = {fit_once.identity(*command[2:]).hash for command in commands}
     assert hashes == {line["config_hash"] for line in stars}
     sources = [text.split("record: ")[1] for text in said.splitlines() if "record: " in text]
     for source in sources:
@@ -604,7 +608,7 @@ def test_each_number_leads_to_its_runs_and_to_the_command_that_repeats_one(fresh
 
 
 def test_a_direct_comparison_leads_to_both_of_its_runs(fresh, capsys):
-    assert door.command("results", "trace", "lindinger2020_table2", *GIVEN, f"results_dir={fresh}") == 0
+    assert fit_once.command("results", "trace", "lindinger2020_table2", *GIVEN, f"results_dir={fresh}") == 0
     said = capsys.readouterr().out
     (first, *_) = [line for line in lines_of(fresh, "pair") if line["second"]["method"] == "mf"]
     assert f"split {first['first']['split']}: {first['win_frequency']:.6g}" in said
@@ -634,13 +638,13 @@ def test_a_comparison_of_a_rerun_run_is_dropped(fresh):
 
 @pytest.mark.full
 def test_a_run_that_is_repeated_has_the_same_bits(made, fresh, monkeypatch, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     own = next(iter(sorted(made.rglob("record.json")))).parent
     file = sorted(fresh.glob("records/*.jsonl"))[-1]
     number = len(file.read_text().splitlines()) - file.read_text().count('"kind":"pair"')
     settings = (*STAR, f"results_dir={fresh}")
     for words in ((str(own),), (f"{file}:{number}",), settings, ("--random", f"results_dir={fresh}")):
-        assert door.command("results", "redo", *words) == 0
+        assert fit_once.command("results", "redo", *words) == 0
         assert "the scores agree bit for bit" in capsys.readouterr().out
     assert not (fresh / "runs").exists()
 
@@ -654,7 +658,7 @@ def test_a_run_that_is_repeated_has_the_same_bits(made, fresh, monkeypatch, caps
     ],
 )
 def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, capsys, moved, cpu, code, said):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     clean = {"commit": "0" * 40, "dirty": False}
     monkeypatch.setattr("dgpbench.system.provenance.git_state", lambda: clean)
 
@@ -667,7 +671,7 @@ def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, ca
         line["host"]["cpu"] = cpu or line["host"]["cpu"]
 
     edit_shared(fresh, change_shared)
-    assert door.command("results", "redo", edit(fresh, change)) == code
+    assert fit_once.command("results", "redo", edit(fresh, change)) == code
     shown = capsys.readouterr().out
     assert said in shown
     (row,) = [text.split() for text in shown.splitlines() if text.startswith("tll ") and text.count(".") > 1]
@@ -675,8 +679,8 @@ def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, ca
 
 
 def test_a_rerun_on_other_rows_does_not_agree(fresh, monkeypatch, capsys):
-    door.without_training(monkeypatch)
-    assert door.command("results", "redo", edit(fresh, lambda line: line.update(split_digest="0" * 16))) == 1
+    fit_once.without_training(monkeypatch)
+    assert fit_once.command("results", "redo", edit(fresh, lambda line: line.update(split_digest="0" * 16))) == 1
     assert "the test rows differ" in capsys.readouterr().out
 
 
@@ -698,7 +702,7 @@ def test_a_rerun_on_other_rows_does_not_agree(fresh, monkeypatch, capsys):
 def test_impossible_requests_are_clean_errors(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
-    assert door.command("results", *words) == 2
+    assert fit_once.command("results", *words) == 2
     shown = capsys.readouterr().err
     assert said in shown
     assert len(shown.strip().splitlines()) == 1

@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pytest
 from toys import spread_over, toy_points, toy_trace, write_toy
@@ -98,7 +98,7 @@ def made(tmp_path_factory) -> Path:
         for tll, split in ((-2.58, 10), (-2.72, 12)):
             study(results, tll, "paper", split, overrides=kept)
         study(results, -2.70, "paper", 12)  # not a run of the study's own table, but of its settings
-        assert door.command("results", "export", f"results_dir={results}") == 0
+        assert fit_once.command("results", "export", f"results_dir={results}") == 0
     shutil.rmtree(results / "runs")
     write_pages(folder)
     assert docs(str(folder)) == 0
@@ -153,7 +153,7 @@ def own_pages(folder: Path, scores: dict) -> Path:
                     write_toy(folder / "results", given, split=split, points=toy_points(0.0, seed=split), **who, **COST)
         # The toys' scores are not those of their points.
         patch.setattr("dgpbench.report.export.rescore", lambda directory, record: Rescored())
-        assert door.command("results", "export", f"results_dir={folder}/results") == 0
+        assert fit_once.command("results", "export", f"results_dir={folder}/results") == 0
     shutil.rmtree(folder / "results" / "runs")
     write_pages(folder)
     assert docs(str(folder)) == 0
@@ -208,7 +208,7 @@ def test_a_cell_with_failed_runs_only_is_marked(tmp_path):
             write_toy(tmp_path / "results", status="diverged", method="gpr", num_layers=1, **who)
             write_toy(tmp_path / "results", {"tll": -2.5, "crps": 1.0}, method="sgp", num_layers=1, **who, **COST)
             write_toy(tmp_path / "results", {"tll": -2.4, "crps": 1.0}, method="mf", num_layers=2, **who, **COST)
-    assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
+    assert fit_once.command("results", "export", f"results_dir={tmp_path}/results") == 0
     shutil.rmtree(tmp_path / "results" / "runs")
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
@@ -261,7 +261,7 @@ def test_bounds_are_compared_on_splits_that_both_methods_have(tmp_path):
             trace = toy_trace().assign(elbo=value)
             write_toy(tmp_path / "results", method=method, split=split, trace=trace, **settings)
     write_toy(tmp_path / "results", method="mf", dataset="energy", trace=toy_trace(), **settings)
-    assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
+    assert fit_once.command("results", "export", f"results_dir={tmp_path}/results") == 0
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
     text = part(tmp_path, "lindinger2020_figs5")
@@ -446,7 +446,7 @@ def test_the_front_page_has_three_sentences_the_table_and_the_picture(made):
 def test_without_reproduced_cells_the_front_page_counts_runs(tmp_path):
     for split in range(3):
         write_toy(tmp_path / "results", split=split)
-    assert door.command("results", "export", f"results_dir={tmp_path / 'results'}") == 0
+    assert fit_once.command("results", "export", f"results_dir={tmp_path / 'results'}") == 0
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
     assert part(tmp_path, "front") == "Lindinger et al.'s Table 1 is not redone yet: 3 of 640 runs are done."
@@ -471,7 +471,7 @@ def test_restarted_fits_are_counted_beside_failures(tmp_path, monkeypatch):
         notes = [{"iterations": 100}, *([retry] if dataset != "boston" else [])]
         who = {"method": "sgp", "num_layers": 1, "dataset": dataset, "budget": "laptop", "split": split}
         write_toy(tmp_path / "results", {"tll": 1.0}, record={"notes": notes}, **who)
-    assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
+    assert fit_once.command("results", "export", f"results_dir={tmp_path}/results") == 0
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
     said = "Failures: none. Begun again at a larger jitter: 3 runs (sgp L1 on naval 2, sgp L1 on yacht 1)."
@@ -491,7 +491,7 @@ def test_the_cost_of_table_1_is_ten_times_each_cells_median_run(tmp_path, monkey
     for (method, num_layers, dataset, split), total in found.items():
         who = {"method": method, "num_layers": num_layers, "dataset": dataset, "budget": "laptop", "split": split}
         write_toy(tmp_path / "results", record={"seconds": {"training": 1.0, "total": total}}, **who)
-    assert door.command("results", "export", f"results_dir={tmp_path}/results") == 0
+    assert fit_once.command("results", "export", f"results_dir={tmp_path}/results") == 0
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
     text = part(tmp_path, "laptop_price")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 
-import door
+import fit_once
 import pytest
 from toys import toy_points, write_toy
 
@@ -27,17 +27,17 @@ def timings(path) -> None:
 
 def written(capsys) -> str:
     """The table as it is printed where no --output is given."""
-    assert door.command(*TABLE) == 0
+    assert fit_once.command(*TABLE) == 0
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["table.pdf", "table.xlsx", "table.png"])
 def test_a_table_is_not_written_as_markdown_under_another_ending(name, tmp_path, capsys):
     (tmp_path / "results").mkdir()
-    assert door.command(*TABLE, "--output", name) == 2
+    assert fit_once.command(*TABLE, "--output", name) == 2
     assert f"--output {name} ends in none of .md, .tex, .csv, .html" in capsys.readouterr().err
     assert not (tmp_path / name).exists()
-    assert door.command(*TABLE, "--output", name, "--format", "csv") == 0
+    assert fit_once.command(*TABLE, "--output", name, "--format", "csv") == 0
     assert (tmp_path / name).read_text().startswith("metric,dataset,")
 
 
@@ -46,7 +46,7 @@ def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(tmp_path, capsys
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "table.md").write_text("old")
     (tmp_path / "link.md").symlink_to("paper/table.md")
-    assert door.command(*TABLE, "--output", "link.md") == 0
+    assert fit_once.command(*TABLE, "--output", "link.md") == 0
     assert (tmp_path / "link.md").is_symlink()
     assert (tmp_path / "paper" / "table.md").read_text() == expected
     assert [path.name for path in (tmp_path / "paper").iterdir()] == ["table.md"]
@@ -57,7 +57,7 @@ def test_a_pipe_stays_and_the_table_goes_into_it(tmp_path, capsys):
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
     reader.start()
-    assert door.command(*TABLE, "--output", str(pipe)) == 0
+    assert fit_once.command(*TABLE, "--output", str(pipe)) == 0
     reader.join(10)
     assert read == [expected]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
@@ -80,7 +80,7 @@ def test_an_impossible_output_path_is_a_clean_error(given, said, tmp_path, capsy
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket")
         before = sorted(tmp_path.iterdir())
-        assert door.command(*TABLE, "--output", given) == 2
+        assert fit_once.command(*TABLE, "--output", given) == 2
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
@@ -109,7 +109,7 @@ def test_an_impossible_output_path_is_refused_with_the_flag_to_use(command, tmp_
     write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
     timings(tmp_path / "results" / "bench" / "steps.csv")
     ending = "md" if command[0] in ("table", "compare") else "png"
-    assert door.command(*command, "--output", f"afile/x.{ending}") == 2
+    assert fit_once.command(*command, "--output", f"afile/x.{ending}") == 2
     error = capsys.readouterr().err
     assert "File exists: " in error
     assert "choose another place with --output" in error
@@ -125,7 +125,7 @@ def test_an_impossible_output_path_is_refused_with_the_flag_to_use(command, tmp_
 )
 def test_show_writes_a_picture_or_prints_why_not(flags, said, tmp_path, capsys):
     write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
-    assert door.command("show", "results", *flags) == 2
+    assert fit_once.command("show", "results", *flags) == 2
     assert said in capsys.readouterr().err
     assert not list(tmp_path.glob("foo*"))
 

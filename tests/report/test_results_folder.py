@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-import door
+import fit_once
 import pytest
 from toys import write_toy
 
@@ -34,7 +34,7 @@ OTHERS = {
 
 
 def call(words, folder: Path) -> int:
-    return door.command(*(word.format(folder) for word in words))
+    return fit_once.command(*(word.format(folder) for word in words))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def some(tmp_path, monkeypatch) -> Path:
 
 @pytest.mark.parametrize("name", [*READING, *OTHERS])
 def test_a_file_as_results_folder_is_refused(some, tmp_path, monkeypatch, capsys, name):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     (tmp_path / "file").write_text("text")
     assert call((READING | OTHERS)[name], tmp_path / "file") == 2
     said = capsys.readouterr()
@@ -84,7 +84,7 @@ def test_a_folder_with_results_is_read_without_a_message(some, capsys, name):
 
 @pytest.mark.full
 def test_a_missing_results_folder_is_planned_and_created(tmp_path, monkeypatch, capsys):
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     assert call(OTHERS["plan"], tmp_path / "new") == 0
     assert call(OTHERS["run"], tmp_path / "new") == 0
     assert call(OTHERS["reproduce"], tmp_path / "newer") == 0

@@ -6,7 +6,7 @@ log N(y_n; 0, s2) - k / (2 s2), and k = 1. Under a vanishing learning rate the t
 
 import shutil
 
-import door
+import fit_once
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -20,7 +20,7 @@ SMALL = ("budget=smoke", "method.num_inducing=4", f"method.likelihood_variance={
 
 
 def fit(X, y, *overrides, method="sgp", **more):
-    return door.fit(X, y, f"method={method}", *SMALL, *overrides, **more)
+    return fit_once.fit(X, y, f"method={method}", *SMALL, *overrides, **more)
 
 
 def inputs(num_rows, num_features=2, seed=0):
@@ -54,7 +54,7 @@ def test_rows_are_shuffled_in_each_epoch_by_the_seed_of_the_batches():
     assert len(np.unique(np.round(halves[:, 0], 6))) == 4
     in_order = 2 * np.array([np.sum(row_bounds(y[:20])), np.sum(row_bounds(y[20:]))])
     assert np.all(np.abs(halves - in_order) > 1e-6)
-    seeds = door.Seeds(**{**door.SEEDS.__dict__, "batches": 33})
+    seeds = fit_once.Seeds(**{**fit_once.SEEDS.__dict__, "batches": 33})
     assert fit(inputs(40), y, *small, seeds=seeds).trace[0].elbo != halves[0, 0]
 
 
@@ -121,7 +121,7 @@ def test_the_learning_rate_ends_with_the_final_decay():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", door.first_of(["star", "aep", "sod", "fully_factorised"]))
+@pytest.mark.parametrize("method", fit_once.first_of(["star", "aep", "sod", "fully_factorised"]))
 def test_the_likelihood_variance_keeps_its_learning_rate_at_the_end(method):
     """Adam's first step, with the final decay in force from the start and without one."""
     X = inputs(30)
@@ -154,7 +154,7 @@ def test_adam_averages_squared_gradients_by_beta_2():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", door.first_of(["sgp", "star", "aep", "sod"]))
+@pytest.mark.parametrize("method", fit_once.first_of(["sgp", "star", "aep", "sod"]))
 def test_training_ends_on_the_mean_of_the_last_positions(method):
     """The last 60 % of fifty iterations hold the positions after 30, 40 and 50, on which shorter fits end."""
     X = inputs(30)

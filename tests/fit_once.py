@@ -1,7 +1,6 @@
-"""The front doors that tests go through: a method's ``fit`` and ``predict`` on arrays, and the command line.
+"""Entry points for tests: a method's ``fit`` and ``predict`` on arrays, and the command line in this process.
 
-What is behind them may be rebuilt; the tests that use nothing else stay as they are. This is the only file of the
-tests that knows how a configuration reaches a method.
+Tests that use these alone survive changes of the code behind them. No other test file passes settings to a method.
 """
 
 import json
@@ -50,12 +49,12 @@ class Fitted:
     trace: list
 
     def predict(self, X: np.ndarray, seed: int = SEEDS.prediction):
-        """The predictive mixture at the inputs X [N, D], in the units that the method was given."""
+        """Return the predictive mixture at the inputs X [N, D], in the units of the training rows."""
         return self.predictor.predict(X, seed)
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """The values of all parameters by path: what ``parameters.npz`` of a run holds, and what ``initial`` takes."""
+        """Values of all parameters by path, as in a run's ``parameters.npz`` and in ``initial``."""
         from gpflow.utilities import read_values
 
         return read_values(self.predictor.model)
@@ -116,7 +115,7 @@ class Run:
 
 
 def run(folder: Path, *overrides: str, status: str = "done") -> Run:
-    """``dgpbench run OVERRIDES`` with a results directory of its own below ``folder``, and the one run it left."""
+    """Call ``dgpbench run OVERRIDES`` with ``results_dir=folder`` and return its one run."""
     code = command("run", *overrides, *QUIET, f"results_dir={folder}")
     assert code == {"done": 0, "interrupted": 130}.get(status, 1)
     (path,) = Path(folder).rglob(store.RECORD)
@@ -127,14 +126,14 @@ def run(folder: Path, *overrides: str, status: str = "done") -> Run:
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells one run from another: its directory below the results, and the hash of its settings."""
+    """Identity of a run: its directory below the results, and the hash of its settings."""
 
     directory: Path
     hash: str
 
 
 def identity(*overrides: str) -> Identity:
-    """The identity of the run with these settings, which is not run."""
+    """Return the identity of the run with these settings, without running it."""
     from dgpbench.data import datasets
 
     described = resolve_overrides([*overrides])
@@ -143,21 +142,21 @@ def identity(*overrides: str) -> Identity:
 
 
 def command(*arguments: str) -> int:
-    """``dgpbench ARGUMENTS`` in this process; its exit code."""
+    """Call ``dgpbench ARGUMENTS`` in this process and return the exit code."""
     return main(list(arguments))
 
 
 def write_table(path: Path, X: np.ndarray, y: np.ndarray) -> tuple[str, ...]:
-    """Write a csv with columns x0, x1, ... and y; the overrides that make it a run's data set."""
+    """Write a csv file with columns x0, x1, ... and y, and return the overrides that select it."""
     frame = pd.DataFrame({f"x{index}": column for index, column in enumerate(np.asarray(X).T)} | {"y": y})
     frame.to_csv(path, index=False)
     return "dataset=csv", f"dataset.path={path}", "dataset.target=y"
 
 
 def without_training(monkeypatch) -> None:
-    """From here on a run ends at once, with made-up files of every kind; all around its method is as it always is.
+    """Replace every fit by made-up results; everything around the method is unchanged.
 
-    Data sets that would be downloaded are small random tables.
+    Data sets that need a download are replaced by small random tables.
     """
     from dgpbench.data import datasets
 

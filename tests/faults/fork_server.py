@@ -1,7 +1,7 @@
-"""A warm process that forks one child for each command line: the 10 s of importing TensorFlow are paid once.
+"""Process that imports TensorFlow once (10 s) and forks a child for each command line.
 
-It imports TensorFlow and never uses it, since a TensorFlow that has started does not survive a fork. Requests come as
-lines of JSON on standard input, answers go to standard output.
+TensorFlow is imported and not used here, since it does not survive a fork once it has started. Requests are read as
+lines of JSON from standard input, and responses are written to standard output.
 """
 
 import json
@@ -40,7 +40,7 @@ def _wait(pid: int) -> int:
 
 
 def _child(request: dict) -> None:
-    """Run the code, whose variable ``arguments`` holds the command line; never returns."""
+    """Run the code with the command line in its variable ``arguments``; never returns."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for number, handle in enumerate((nothing, output, output)):
