@@ -329,7 +329,7 @@ def save(model: Model, directory: str | Path) -> Path:
 def load(directory: str | Path, say: Callable[[str], object] = warnings.warn) -> Model:
     """Load the model that ``save`` wrote, or that of a finished run.
 
-    :param say: receives a warning if a change of the model could not be noticed
+    :param say: receives a warning if a change of the model could not be detected
     :raises UserError: if there is no model, or it is damaged, changed or of a later dgpbench
     """
     directory = Path(directory).expanduser()
@@ -417,6 +417,6 @@ def _shape(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, tupl
             raise ValueError(f"{member.filename} contains Python objects")
         if file.tell() + math.prod(shape) * kind.itemsize != member.file_size:
             raise ValueError(
-                f"{member.filename} is {member.file_size:,} bytes long, but its header says {kind} {shape}"
+                f"{member.filename} is {member.file_size:,} bytes long, but its header declares {kind} {shape}"
             )
     return member.filename.removesuffix(".npy"), shape

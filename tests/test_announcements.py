@@ -1,4 +1,4 @@
-"""What a run says before it starts and by its first iterations, and what ``validate`` says in its place."""
+"""Announcements of a run before and soon after its start, and those of ``validate``."""
 
 import re
 from functools import partial
@@ -70,10 +70,10 @@ def test_reproduce_prints_one_line_a_run(monkeypatch, tmp_path, capsys):
     fit_once.without_training(monkeypatch)
     given = ("lindinger2020_table1", "method=sgp", "dataset=boston", "split=0,1,2", f"results_dir={tmp_path}")
     assert fit_once.command("reproduce", *given) == 0
-    said = capsys.readouterr().err
-    assert "budget=laptop" not in said
-    assert len(re.findall(r"^\[\d/3\] done", said, re.MULTILINE)) == 3
-    lines = [line for line in said.splitlines() if ": iteration " not in line]
+    messages = capsys.readouterr().err
+    assert "budget=laptop" not in messages
+    assert len(re.findall(r"^\[\d/3\] done", messages, re.MULTILINE)) == 3
+    lines = [line for line in messages.splitlines() if ": iteration " not in line]
     assert len(lines) == 3 + 2  # how many there are to do, and how they ended
 
 
@@ -89,41 +89,41 @@ def clock(monkeypatch):
 
 
 def fed(forecast, clock, ends, total):
-    """Tell a forecast of blocks that end at (iteration, seconds)."""
+    """Feed a forecast with blocks that end at (iteration, seconds)."""
     for iteration, seconds in ends:
         clock[0] = 100.0 + seconds
         forecast(TraceRow(iteration, seconds, 0.0, None), total)
 
 
 def test_the_rest_is_estimated_once_and_without_the_first_block(clock):
-    said = []
-    forecast = progress.Forecast(said.append)
+    messages = []
+    forecast = progress.Forecast(messages.append)
     # 9 s until the first ten are done, then 0.1 s for ten, which is too short to judge by, then 0.4 s for ten
     fed(forecast, clock, [(10, 9.0), (20, 9.1), (30, 9.5), (40, 9.6), (50, 99.0)], 28_830)
-    assert said == ["about 12 min of training to go, at 25 ms an iteration"]  # 28,800 of 0.5 s / 20
+    assert messages == ["about 12 min of training to go, at 25 ms an iteration"]  # 28,800 of 0.5 s / 20
 
 
 def test_early_stopping_and_limits_are_announced(clock):
-    said = []
-    fed(progress.Forecast(said.append, at_most=True), clock, [(10, 1.0), (20, 2.0)], 1020)
-    fed(progress.Forecast(said.append, max_seconds=32.0), clock, [(10, 1.0), (20, 2.0)], 1020)
-    assert [text.partition(" of training")[0] for text in said] == ["at most 100 s", "about 30 s"]
+    messages = []
+    fed(progress.Forecast(messages.append, at_most=True), clock, [(10, 1.0), (20, 2.0)], 1020)
+    fed(progress.Forecast(messages.append, max_seconds=32.0), clock, [(10, 1.0), (20, 2.0)], 1020)
+    assert [text.partition(" of training")[0] for text in messages] == ["at most 100 s", "about 30 s"]
 
 
 def test_tracing_and_scores_between_blocks_are_not_training_time(clock):
-    said = []
-    forecast = progress.Forecast(said.append)
+    messages = []
+    forecast = progress.Forecast(messages.append)
     for iteration, now, seconds in ((10, 1.0, 1.0), (20, 99.0, 2.0)):
         clock[0] = now
         forecast(TraceRow(iteration, seconds, 0.0, None), 1020)
-    assert said == ["about 100 s of training to go, at 100 ms an iteration"]
+    assert messages == ["about 100 s of training to go, at 100 ms an iteration"]
 
 
 def test_a_restarted_fit_is_timed_by_itself(clock):
-    said = []
-    forecast = progress.Forecast(said.append)
+    messages = []
+    forecast = progress.Forecast(messages.append)
     fed(forecast, clock, [(10, 1.0), (10, 50.0), (20, 50.5)], 120)
-    assert said == ["about 5 s of training to go, at 50 ms an iteration"]
+    assert messages == ["about 5 s of training to go, at 50 ms an iteration"]
 
 
 @pytest.mark.full
@@ -134,10 +134,10 @@ def test_a_real_run_prints_both_lines_once(tmp_path, capsys, monkeypatch):
     table = fit_once.write_table(tmp_path / "small.csv", X, np.sin(X[:, 0]))
     given = ("method=mf", *table, *TINY, "budget=smoke", f"results_dir={tmp_path}")
     assert fit_once.command("run", *given) == 0
-    said = [line for line in capsys.readouterr().err.splitlines() if ": iteration " not in line]
-    assert len(said) == 2
-    assert said[0].endswith("27 training rows: 50 iterations, budget=smoke")
-    assert re.fullmatch(r"about [\d.]+ s of training to go, at [\d.]+ ms an iteration", said[1])
+    messages = [line for line in capsys.readouterr().err.splitlines() if ": iteration " not in line]
+    assert len(messages) == 2
+    assert messages[0].endswith("27 training rows: 50 iterations, budget=smoke")
+    assert re.fullmatch(r"about [\d.]+ s of training to go, at [\d.]+ ms an iteration", messages[1])
 
 
 # In place of a run: validate ------------------------------------------------------------------------------------------
@@ -212,9 +212,9 @@ def test_validate_refuses_a_start_that_run_refuses(tmp_path, capsys):
 
 def test_a_sweep_announces_each_kind_of_run_once(tmp_path, capsys):
     given = ("method=mf,sgp", "dataset=diabetes", "split=range(5)", "--multirun", f"results_dir={tmp_path}")
-    said = validated(capsys, *given)
-    assert said[0] == "valid: `dgpbench run` takes it; 10 runs, all checked"
-    assert len(said) == 2 + 2 * 2  # the table once, then each method's start and time
+    messages = validated(capsys, *given)
+    assert messages[0] == "valid: `dgpbench run` takes it; 10 runs, all checked"
+    assert len(messages) == 2 + 2 * 2  # the table once, then each method's start and time
 
 
 def test_a_setting_can_refer_to_another_setting():

@@ -1,4 +1,4 @@
-"""The command line: one sentence and exit code 2 for what cannot run, and nothing lost."""
+"""Command line: errors exit with code 2 and one sentence, and nothing is lost."""
 
 import json
 import re
@@ -20,7 +20,7 @@ SMOKE = ["budget=smoke", "progress=false", "plot=false"]
 
 
 def sentence(capsys) -> str:
-    """What went to standard error, checked to be one line."""
+    """Return standard error after checking that it is one line."""
     text = capsys.readouterr().err.strip()
     assert text.startswith("dgpbench: ")
     assert "\n" not in text
@@ -215,9 +215,9 @@ def test_a_changed_record_is_replaced_with_a_message(tmp_path, monkeypatch, caps
     path.write_text(path.read_text().replace('"rmse": ', '"rmse": 1'))
     capsys.readouterr()
     assert fit_once.command("run", "method=mf", "dataset=diabetes", f"results_dir={tmp_path}", *fit_once.QUIET) == 0
-    said = capsys.readouterr().err
-    assert f"{path} was changed after it was written" in said
-    assert "the run starts again" in said
+    message = capsys.readouterr().err
+    assert f"{path} was changed after it was written" in message
+    assert "the run starts again" in message
     assert store.read_record(path)["scores"] == whole["scores"]
 
 
@@ -283,9 +283,9 @@ def test_help_of_run_has_the_default_of_every_setting(capsys):
 def test_a_command_without_anything_to_do_prints_its_help(words, capsys):
     with pytest.raises(SystemExit) as end:
         main(list(words))
-    said = capsys.readouterr()
-    assert (end.value.code or 0, said.err) == (0, "")
-    assert said.out.startswith(f"usage: {' '.join(['dgpbench', *words])} [-h]")
+    message = capsys.readouterr()
+    assert (end.value.code or 0, message.err) == (0, "")
+    assert message.out.startswith(f"usage: {' '.join(['dgpbench', *words])} [-h]")
 
 
 @pytest.mark.parametrize("command", ["", "fit", "predict", "reproduce", "table", "check-method", "results redo"])
@@ -328,13 +328,13 @@ CITED = sorted({*groups.names("method"), *offers("method"), *groups.names("datas
 @pytest.mark.parametrize("name", CITED)
 def test_every_method_and_data_set_is_cited_with_bibtex(name, capsys):
     assert main(["cite", name]) == 0
-    said = capsys.readouterr().out
-    assert said.count("\n@") == len(entries_of(said)) >= 1
-    for entry in entries_of(said):
+    message = capsys.readouterr().out
+    assert message.count("\n@") == len(entries_of(message)) >= 1
+    for entry in entries_of(message):
         assert {"title", "author", "year"} <= set(entry)
         assert {"booktitle", "journal", "school", "publisher", "howpublished"} & set(entry)
         assert re.fullmatch(r"\d{4}", entry["year"])
-    assert "confirmable" not in said
+    assert "confirmable" not in message
 
 
 def test_an_ampersand_is_escaped_in_bibtex_alone(capsys):
@@ -356,10 +356,10 @@ def test_a_plug_in_with_a_citation_of_its_own_has_bibtex_too(tmp_path, capsys):
 
 def test_an_entry_has_the_names_and_the_doi_of_its_paper(capsys):
     assert main(["cite", "mf"]) == 0
-    said = capsys.readouterr().out
-    assert "Salimbeni & Deisenroth (2017), Doubly stochastic" in said
-    assert "author = {Salimbeni, Hugh and Deisenroth, Marc Peter}" in said
-    assert "doi = {10.48550/arXiv.1705.08933}" in said
+    message = capsys.readouterr().out
+    assert "Salimbeni & Deisenroth (2017), Doubly stochastic" in message
+    assert "author = {Salimbeni, Hugh and Deisenroth, Marc Peter}" in message
+    assert "doi = {10.48550/arXiv.1705.08933}" in message
 
 
 def test_the_list_of_methods_has_the_citations_that_cite_has(capsys):
@@ -368,8 +368,8 @@ def test_the_list_of_methods_has_the_citations_that_cite_has(capsys):
     assert {"mf", "mc_dropout", "gpytorch_dgp"} <= {each["name"] for each in listed}
     for each in listed:
         assert main(["cite", each["name"]]) == 0
-        said = capsys.readouterr().out
-        assert said.startswith(f"{each['name']}: {each['title']}\n{each['citation']}"), each
+        message = capsys.readouterr().out
+        assert message.startswith(f"{each['name']}: {each['title']}\n{each['citation']}"), each
 
 
 def test_one_is_not_a_plural(capsys):

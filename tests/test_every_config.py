@@ -1,4 +1,4 @@
-"""Every file of conf/ composes, resolves, names itself and says how to run it; keys and settings are the same list."""
+"""Every file of conf/ composes, resolves, has a name and a command; keys and settings match."""
 
 import itertools
 from dataclasses import replace
@@ -74,7 +74,7 @@ def test_jains_subsets_are_smaller_on_small_data_sets(dataset, subset):
 
 
 def spoken_of(described):
-    """(group, all names) of every part of a budget or protocol whose lines each speak of one choice or several."""
+    """Return (group, names) for every part of a budget or protocol with lines for named choices."""
     for group in ("method", "dataset", "task", "protocol"):
         lines = described.get(f"{group}s") or {}
         yield group, [name for names in lines for name in names.split(",")]
@@ -84,7 +84,7 @@ def spoken_of(described):
 
 @pytest.mark.parametrize(("group", "name"), [(g, n) for g, n in FILES if g in ("budget", "protocol")])
 def test_every_key_of_a_budget_or_protocol_exists_once(group, name):
-    """The first line that names a method counts; a second would be read by nobody."""
+    """Only the first line that names a method is used."""
     for kind, named in spoken_of(groups.describe(group, name)):
         assert set(named) <= set(groups.names(kind))
         assert len(named) == len(set(named))

@@ -42,7 +42,7 @@ FROM_MIRROR = ("concrete", "kin8nm", "protein")
 
 
 def dataset_of(item: str) -> str:
-    """Boston where the item sweeps it, which needs no download, else what the item is about."""
+    """Return boston if the item sweeps it, since it needs no download, else the item's own data set."""
     swept = [name for sweep in ITEMS[item]["sweeps"] for name in str(sweep["dataset"]).split(",")]
     return "boston" if "boston" in swept else swept[0]
 
@@ -69,12 +69,12 @@ def columns(item: str, given: tuple[str, ...]) -> set[tuple[str, str]]:
 
 
 def make_and_render(capsys, item: str, given: tuple[str, ...], results: Path) -> None:
-    """Each command about the item that it can be asked for; nothing is missing, empty or failed."""
+    """Call each command for the item and check that nothing is missing, empty or failed."""
     capsys.readouterr()
     assert fit_once.command("reproduce", *given, "progress=false") == 0
-    said = "".join(capsys.readouterr())
+    message = "".join(capsys.readouterr())
     for complaint in ("no run", "failed", "diverged", "refused", "incomplete", "left alone", "hold nothing"):
-        assert complaint not in said
+        assert complaint not in message
     assert fit_once.command("plan", *given, "--json") == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["counts"]["done"] == len(planned["runs"]) > 0

@@ -119,7 +119,7 @@ def identities_of_today():
 
 @pytest.mark.full
 def test_directories_and_hashes_are_those_stored():
-    """Committed records are found by them. A change that is meant raises ``store.SCHEMA`` and writes the file anew:
+    """Committed records are found by them. An intended change raises ``store.SCHEMA`` and rewrites the file:
 
     python tests/test_identity.py
     """

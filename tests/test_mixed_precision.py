@@ -1,4 +1,4 @@
-"""precision=mixed: float64 but for the columns, whose products are float32."""
+"""``precision=mixed``: float64 except for products of the columns, which are float32."""
 
 import fit_once
 import numpy as np

@@ -1,4 +1,4 @@
-"""What a new user met and should not have: names, refusals, digits and paths, through the command line."""
+"""Regression tests of first use: names, refusals, digits and paths, through the command line."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ QUICK = ("budget=smoke", "training.max_iterations=2", "method.num_inducing=4", "
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """The overrides of a data set of 40 rows whose target is small: its scores need more than four decimals."""
+    """Overrides of a data set of 40 rows with a small target: its scores need more than four decimals."""
     draws = np.random.default_rng(0)
     X = draws.normal(size=(40, 2))
     path = tmp_path_factory.mktemp("data") / "small.csv"
@@ -223,7 +223,7 @@ def test_reproducing_into_a_file_is_refused(tmp_path, capsys):
     assert "is a file; results_dir= names a folder" in capsys.readouterr().err
 
 
-# What would be lost, or said wrongly ----------------------------------------------------------------------------------
+# Lost rows and wrong messages -----------------------------------------------------------------------------------------
 
 
 def test_predictions_never_replace_the_table_that_they_are_of(table, tmp_path, capsys):
@@ -402,9 +402,9 @@ def test_numbers_of_a_thousand_and_more_have_one_spelling(tmp_path, capsys):
     )
     (directory,) = [path.parent for path in tmp_path.rglob("record.json")]
     assert fit_once.command("show", str(directory)) == 0
-    said = capsys.readouterr()
-    lines = [line for line in (said.out + said.err).splitlines() if "record:" not in line]
-    assert "7,373" in said.out
+    printed = capsys.readouterr()
+    lines = [line for line in (printed.out + printed.err).splitlines() if "record:" not in line]
+    assert "7,373" in printed.out
     assert [line for line in lines if re.search(r"(?<![\w.,/=-])\d{4,}(?![\w.])", line)] == []
 
 
@@ -426,6 +426,6 @@ def test_a_check_of_the_pages_announces_its_duration(monkeypatch, capsys):
 
     monkeypatch.setattr("scripts.docs.pages.stale", lambda folder: [])
     assert main(["--check"]) == 0
-    said = capsys.readouterr()
-    assert "about a minute" in said.err
-    assert said.out == "README.md and docs/ are current\n"
+    printed = capsys.readouterr()
+    assert "about a minute" in printed.err
+    assert printed.out == "README.md and docs/ are current\n"

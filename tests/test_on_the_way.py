@@ -22,7 +22,7 @@ SCORES = ["test_tll", "test_rmse"]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Forty rows whose target is far from standard units."""
+    """Forty rows with a target far from standard units."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
     return fit_once.write_table(tmp_path_factory.mktemp("table") / "t.csv", X, 500 + 90 * np.sin(2 * X[:, 0]))
@@ -73,7 +73,7 @@ def test_every_family_that_adam_trains_is_scored_and_not_changed(method, data, t
 
 @pytest.mark.full
 def test_scores_are_of_the_parameters_at_that_iteration_in_original_units(data, tmp_path):
-    """One layer's predictions draw nothing, so that whatever the seed a run that ends there has the same scores."""
+    """One layer's predictions draw nothing, so a run that ends there has the same scores for any seed."""
     one = ("method=sgp", *SMALL)
     longer = fit_once.run(tmp_path / "longer", *data, *one, TRACED).trace.set_index("iteration")
     shorter = fit_once.run(tmp_path / "shorter", *data, *one, "training.max_iterations=10")

@@ -1,4 +1,4 @@
-"""docs/own_data.md and README's "Your own data" are carried out, word for word but for the budget."""
+"""The commands and code of docs/own_data.md and README's "Your own data" run as printed, at a smaller budget."""
 
 import re
 import shlex

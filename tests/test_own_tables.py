@@ -106,7 +106,7 @@ def test_the_rows_of_one_feature_are_kept_in_original_units(tmp_path):
 
 
 class Line:
-    """y = 2 area + 30 [red] + 10 [blue], with a standard deviation of 4, whatever the other columns are."""
+    """y = 2 area + 30 [red] + 10 [blue] with a standard deviation of 4 for any other columns."""
 
     def __init__(self, problem):
         self.problem = problem

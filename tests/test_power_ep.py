@@ -36,7 +36,7 @@ def sites(widths, scales=(1.0, 1.0, 1.0)) -> Sites:
 
 
 class FixedSites:
-    """Sites whose values do not come from trainable coordinates."""
+    """Sites with values that do not come from trainable coordinates."""
 
     def __init__(self, q: Sites):
         self.structure, self.values = q.structure, lambda: q

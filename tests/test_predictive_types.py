@@ -1,4 +1,4 @@
-"""Quantiles and samples: what they score, against a Gaussian whose scores are known."""
+"""Scores of quantiles and samples, compared with those of a Gaussian."""
 
 import numpy as np
 import pytest

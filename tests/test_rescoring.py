@@ -67,7 +67,7 @@ def test_scores_are_recomputed_from_the_points_to_the_bit(left, capsys):
         for p, q in zip((0.05, 0.25, 0.5, 0.75, 0.95), quantiles.T, strict=True)
     ]
     assert scores["pinball"] == pytest.approx(np.mean(losses), rel=1e-12)
-    # The interval's ends are those whose PIT is 0.05 and 0.95: it holds the rows that coverage_90 counts.
+    # The interval ends at PIT 0.05 and 0.95: it contains the rows counted by coverage_90.
     assert np.mean((y >= low) & (y <= high)) == scores["coverage_90"]
     code, printed = rescore(left, capsys)
     assert code == 0

@@ -1,4 +1,4 @@
-"""The house: rooms in order, imports that point one way, and no TensorFlow where none is needed."""
+"""Order of the packages, direction of imports, and modules that must not import TensorFlow."""
 
 import ast
 import subprocess
@@ -40,7 +40,7 @@ def room_of(path: Path) -> str:
 
 
 def imported(path: Path) -> list[tuple[str, bool]]:
-    """(module, whether at the top level) of every import in a file; those for type checkers alone count too."""
+    """Return (module, whether at the top level) for every import of a file, including those for type checkers."""
     tree = ast.parse(path.read_text())
     top = {id(node) for node in tree.body}
     found = []

@@ -1,4 +1,4 @@
-"""Every setting that changes a result makes another run, with a directory and a hash of its own; no other does."""
+"""A setting that changes a result changes the run's directory and hash; other settings do not."""
 
 import fit_once
 import pytest
@@ -9,7 +9,7 @@ from dgpbench.runs.resolve import documented
 
 SETTINGS = {key: setting for key, setting, _ in documented()}
 DATA = "dataset=step"
-# They say where and how a run is carried out, not what it computes.
+# They determine where and how a run is executed, not what it computes.
 OUTSIDE = {
     "results_dir": "elsewhere",
     "num_threads": "2",

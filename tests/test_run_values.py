@@ -1,4 +1,4 @@
-"""What a run's files hold, number by number, against NumPy from the table and the stored parameters alone."""
+"""Numbers in a run's files, compared with NumPy from the table and the stored parameters alone."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sparse(data, tmp_path_factory):
-    """A run of one layer, whose predictions are one Gaussian a row."""
+    """A run of one layer, with one Gaussian per row as prediction."""
     return fit_once.run(tmp_path_factory.mktemp("sgp"), *data, "method=sgp", *SETTINGS)
 
 
@@ -176,7 +176,7 @@ def test_the_record_has_the_digests_of_the_files_beside_it(sparse):
 
 @pytest.mark.full
 def test_a_run_that_starts_from_another_has_its_parameters(sparse, data, tmp_path):
-    """Under a vanishing learning rate it predicts what the other predicted."""
+    """Under a vanishing learning rate it makes the predictions of its start."""
     start = f'init_from="{sparse.directory}"'
     again = fit_once.run(tmp_path, *data, "method=sgp", *SETTINGS, start, "training.learning_rate=1e-30")
     np.testing.assert_allclose(again.points["mean"], sparse.points["mean"], rtol=1e-9)

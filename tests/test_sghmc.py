@@ -229,7 +229,7 @@ def test_the_final_decay_shortens_all_steps_but_the_likelihood_variances():
 
 @pytest.mark.full
 def test_the_samplers_adam_uses_beta_2():
-    """Its first step is the same, whatever beta_2 is; its second is not."""
+    """The first step does not depend on beta_2; the second does."""
     usual, forgetful = after_two_steps(), after_two_steps("training.beta_2=0.5")
     assert np.any(usual[KERNEL] != forgetful[KERNEL])
     np.testing.assert_allclose(usual[KERNEL], forgetful[KERNEL], rtol=1e-5)

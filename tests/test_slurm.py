@@ -1,4 +1,4 @@
-"""Runs on a Slurm cluster; tests marked slurm need one that answers, such as scripts/start_slurm makes."""
+"""Runs on a Slurm cluster; tests marked slurm need a running one, such as scripts/start_slurm starts."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def obstacle() -> str | None:
         return "there is no Slurm here: apt-get install slurm-wlm munge, then scripts/start_slurm as root"
     up = subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True, text=True)
     return (
-        None if up.stdout.strip() else "Slurm does not answer: scripts/start_slurm, then export the SLURM_CONF it names"
+        None if up.stdout.strip() else "Slurm is not running: scripts/start_slurm, then export the SLURM_CONF it names"
     )
 
 
@@ -49,7 +49,7 @@ def test_a_sites_file_is_put_over_the_defaults(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("partitoin: x", "did you mean partition?"),
         ("[1, 2]", "no settings"),
@@ -67,13 +67,13 @@ def test_a_sites_file_is_put_over_the_defaults(tmp_path):
         ("minutes: [", "cannot read the file"),
     ],
 )
-def test_an_invalid_site_file_is_refused(tmp_path, text, said, capsys):
+def test_an_invalid_site_file_is_refused(tmp_path, text, message, capsys):
     file = tmp_path / "site.yaml"
     file.write_text(text)
     assert main(["reproduce", ITEM, *NARROWED, "--engine", "slurm", "--launcher", str(file)]) == 2
     error = capsys.readouterr().err
     assert f"--launcher {file}: " in error
-    assert said in error
+    assert message in error
 
 
 @pytest.mark.parametrize("missing", [{"sbatch"}, {"srun"}, {"squeue"}, {"sbatch", "srun", "squeue"}])
@@ -124,7 +124,7 @@ def test_an_array_of_six_survives_a_requeue_and_a_kill(tmp_path):
     _kill_one(array)
     _requeue_one(array)
     _reproduce(tmp_path, "--wait")
-    ended = _reproduce(tmp_path, "--wait")  # the killed run is missing, and asked for again
+    ended = _reproduce(tmp_path, "--wait")  # the killed run is missing, and is submitted again
     assert ended.returncode == 0, ended.stderr
     assert len(_done(tmp_path)) == 6
     assert "6 done" in ended.stderr
@@ -157,7 +157,7 @@ def _running() -> list[str]:
 
 
 def _training(results: Path) -> bool:
-    """Whether a run has begun: its lock is there."""
+    """Return whether a run has started, by its lock."""
     return bool(_running()) and any((results / ".locks").glob("*.lock"))
 
 
@@ -168,7 +168,7 @@ def _kill_one(array: str) -> None:
 
 
 def _requeue_one(array: str) -> None:
-    """What preemption does: the job is stopped and waits anew; the wait that Slurm puts before it is cut short."""
+    """Requeue the job, as preemption does, without Slurm's delay."""
     _until(lambda: any(job.startswith(array) for job in _running()), 60)
     [job, *_] = [job for job in _running() if job.startswith(array)]
     subprocess.run(["scontrol", "requeue", job], check=True)

@@ -64,7 +64,7 @@ def with_q_equal_to_the_prior(num_inducing):
 
 
 def exact_gp(model):
-    """GPR on the subset whose kernel has the same jitter on its diagonal: noise s2 and jitter, and y's noise s2."""
+    """GPR on the subset with the same jitter on its kernel's diagonal: noise s2 and jitter, and y's noise s2."""
     data = (model.X_S.numpy(), model.y_S.numpy()[:, None])
     return gpflow.models.GPR(data, model.kernels[0], noise_variance=float(model.noise_variance) + model.jitter)
 

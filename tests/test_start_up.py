@@ -1,4 +1,4 @@
-"""What a process imports before it does its work."""
+"""Imports at the start of a process."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def in_a_process(folder: Path, code: str) -> str:
-    """The last line that some code prints in a process of its own."""
+    """Return the last line that some code prints in its own process."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(
         [sys.executable, "-c", f"import sys\nfrom dgpbench.cli import main\n{code}"],

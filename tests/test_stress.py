@@ -1,4 +1,4 @@
-"""Known answers where methods are under stress: few rows, one feature, many features, rows twice, M = N, float32."""
+"""Known answers in extreme cases: few rows, one feature, many features, rows twice, M = N, float32."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def fitted(folder, method, X, y, *overrides):
 
 
 def line(num_rows, num_features, seed=0):
-    """Rows whose target is their first feature and a little noise."""
+    """Rows with their first feature plus a little noise as target."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(num_rows, num_features))
     return X, X[:, 0] + 0.05 * rng.normal(size=num_rows)

@@ -209,25 +209,25 @@ class Stepper:
 
     def warm_up(self) -> None:
         """Wait until data, model and graph are ready and the first blocks have run."""
-        self.facts = self._answer_to(json.dumps(asdict(self.cell)))
+        self.facts = self._response_to(json.dumps(asdict(self.cell)))
 
     def step(self) -> None:
         """Time one block."""
         if self.problem is None:
-            answer = self._answer_to("go")
+            response = self._response_to("go")
             if self.problem is None:
-                self.blocks.append(answer)
+                self.blocks.append(response)
 
-    def _answer_to(self, order: str) -> dict[str, Any]:
+    def _response_to(self, order: str) -> dict[str, Any]:
         assert self.process.stdin is not None  # pipes
         assert self.process.stdout is not None
-        with contextlib.suppress(OSError):  # the process has died, and its answer is empty
+        with contextlib.suppress(OSError):  # the process has died, and its response is empty
             self.process.stdin.write(order + "\n")
             self.process.stdin.flush()
         line = self.process.stdout.readline()
-        answer = json.loads(line) if line else {"problem": self._death()}
-        self.problem = answer.get("problem")
-        return answer
+        response = json.loads(line) if line else {"problem": self._death()}
+        self.problem = response.get("problem")
+        return response
 
     def _death(self) -> str:
         """Return the exit code of the process and the last line of its errors."""

@@ -29,7 +29,7 @@ def form_of(given: str | None, output: str | None) -> str:
     """
     suffix = Path(output).suffix.lstrip(".").lower() if output else ""
     if given is None and suffix not in (*FORMATS, "txt", ""):
-        raise UserError(f"--output {output} ends in none of .{', .'.join(FORMATS)}; --format says what to write there")
+        raise UserError(f"--output {output} does not end in .{', .'.join(FORMATS)}; choose the format with --format")
     if given and suffix in FORMATS and given != suffix:
         raise UserError(f"--format {given} and --output {output} disagree; leave one of them out")
     return given or (suffix if suffix in FORMATS else "md")

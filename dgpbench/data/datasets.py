@@ -130,7 +130,7 @@ LOADERS: dict[str, Callable[[Mapping[str, Any]], Table]] = {
 
 
 class Row(NamedTuple):
-    """One line of an answer."""
+    """One line of output."""
 
     name: str
     status: str

@@ -41,7 +41,7 @@ def start(num_threads: int, precision: str, *, bare: bool = False) -> None:
             tf.config.threading.set_inter_op_parallelism_threads(1)
         except RuntimeError:
             pass  # TensorFlow has started already; the record has its number of threads
-        tf.constant(0.0)  # the devices speak up at their first use
+        tf.constant(0.0)  # the devices print messages at their first use
         tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
     gpflow.config.set_default_float(tf.float32 if precision == "float32" else tf.float64)
     if bare:

@@ -1,4 +1,4 @@
-"""Counted floors: the paper's protein setting by hand, and relations that hold whatever the sizes."""
+"""Counted products: the paper's protein setting by hand, and relations that hold for all sizes."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def test_mean_field_products_are_features_eleven_forms_and_squared_factors():
 
 
 def test_star_adds_five_stripes_and_ten_arrows():
-    cross = 6 * M2 * (10 * 512 + 5 * 2560)  # layer 1 has B columns, whatever R is
+    cross = 6 * M2 * (10 * 512 + 5 * 2560)  # layer 1 has B columns for any R
     # Blocks of S with all three, two or one products: see docs/methods.md, "Cost", S = C C^T.
     blocks = (11 + 3 * 15) + (3 * 15 + 6 * 5)
     assert gflop("star") * 1e9 == pytest.approx(gflop("mf") * 1e9 - 11 * M3 + cross + blocks * M3)

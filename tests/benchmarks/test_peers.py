@@ -1,4 +1,4 @@
-"""What ``bench peers`` times is the same computation: each peer's loss is -ELBO / N. Skipped where they are not."""
+"""``bench peers`` times the same computation: each peer's loss is -ELBO / N. Skipped without the peers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The table of ``bench steps``: from processes that answer, in turn, to medians and floors."""
+"""Table of ``bench steps``: from processes that take turns to medians and floors."""
 
 import io
 import json
@@ -46,27 +46,27 @@ def test_a_process_that_ends_without_a_time_is_quoted(tmp_path, monkeypatch):
 
 
 def test_the_first_blocks_are_not_measured():
-    answers = io.StringIO()
-    beat = Turns(io.StringIO("go\n"), answers, lambda: 40.0, {"gflop": 1.0})
+    responses = io.StringIO()
+    beat = Turns(io.StringIO("go\n"), responses, lambda: 40.0, {"gflop": 1.0})
     for block in range(1, WARM_UP + 1):
         beat(10 * block)
     with pytest.raises(Finished):
         beat(10 * (WARM_UP + 1))
-    said = [json.loads(line) for line in answers.getvalue().splitlines()]
-    assert said[0] == {"gflop": 1.0}
-    assert [sorted(line) for line in said[1:]] == [["cpu_ms", "gemm_gflops", "ms"]]
+    message = [json.loads(line) for line in responses.getvalue().splitlines()]
+    assert message[0] == {"gflop": 1.0}
+    assert [sorted(line) for line in message[1:]] == [["cpu_ms", "gemm_gflops", "ms"]]
 
 
 def test_tracing_is_subtracted_from_a_blocks_time(monkeypatch):
     now = iter([0.0, 0.0, 0.0, 100.0, 107.0])
     monkeypatch.setattr("dgpbench.benchmarks.worker.time.perf_counter", lambda: next(now, 107.0))
-    answers = io.StringIO()
-    beat = Turns(io.StringIO("go\n"), answers, lambda: 40.0, {})
+    responses = io.StringIO()
+    beat = Turns(io.StringIO("go\n"), responses, lambda: 40.0, {})
     beat(10)
     beat(20)
     with pytest.raises(Finished):
         beat(30, excluded=5.0)
-    assert json.loads(answers.getvalue().splitlines()[-1])["ms"] == pytest.approx(
+    assert json.loads(responses.getvalue().splitlines()[-1])["ms"] == pytest.approx(
         200.0
     )  # (107 - 100 - 5) s over 10 steps
 

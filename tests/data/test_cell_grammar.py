@@ -1,4 +1,4 @@
-"""A user's table is read as it was meant, or refused: numbers, gaps, categories, dates and headers of every format."""
+"""A user's table is read as intended or refused: numbers, gaps, categories, dates and headers of every format."""
 
 import re
 from dataclasses import replace

@@ -18,7 +18,7 @@ URL = "http://127.0.0.1:9/folder/t.csv"
 
 @pytest.fixture
 def only_small(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A registry of one data set, whose archive nobody serves."""
+    """A registry of one data set with an archive that no server has."""
     spec = small_spec("http://127.0.0.1:9/folder/t.zip", URL)
     spec["sources"][0]["member"] = "in/t.csv"
     monkeypatch.setattr(datasets, "specs", lambda: {"small": spec})

@@ -1,4 +1,4 @@
-"""The files in conf/dataset and conf/task are the registry: each loads, and says how to run it."""
+"""Files in conf/dataset and conf/task are the registry: each loads and has a command."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What happens to a file between a server and the cache when things go wrong."""
+"""Faults between a server and the cache."""
 
 import errno
 import io
@@ -215,6 +215,6 @@ def test_a_request_gives_up_in_time(httpserver: HTTPServer, monkeypatch: pytest.
         raise requests.ReadTimeout("slow")
 
     monkeypatch.setattr(requests, "get", slow)
-    with pytest.raises(UserError, match="no answer in time"):
+    with pytest.raises(UserError, match="no response in time"):
         load(small_spec(httpserver.url_for("/t.csv")))
     assert seen == [(10, 15)] * 3

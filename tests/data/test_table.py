@@ -1,4 +1,4 @@
-"""The digests, against values worked out by the definition, and what they notice."""
+"""Digests, compared with values computed from their definition."""
 
 import hashlib
 import struct

@@ -1,4 +1,4 @@
-"""Targets that are transformed for training: what is predicted and scored is y in its original units."""
+"""Targets transformed for training; predictions and scores are of y in its original units."""
 
 import fit_once
 import numpy as np
@@ -23,7 +23,7 @@ WARPS = pytest.mark.parametrize("warp", [Log(), SKEWED], ids=["log", "sinh_arcsi
 
 
 def frame(num: int, seed: int) -> pd.DataFrame:
-    """A price whose logarithm is a function of x and Gaussian noise."""
+    """A price with a logarithm that is a function of x plus Gaussian noise."""
     draws = np.random.default_rng(seed)
     x = draws.uniform(-2, 2, num)
     return pd.DataFrame({"x": x, "price": np.exp(np.sin(2 * x) + 5 + 0.8 * draws.standard_normal(num))})
@@ -162,9 +162,9 @@ def test_log_refuses_targets_that_have_none(tmp_path, capsys):
     train.to_csv(tmp_path / "table.csv", index=False)
     words = ("dataset=csv", f"dataset.path={tmp_path / 'table.csv'}", "dataset.target=price", "method=gpr")
     assert fit_once.command("run", *words, "dataset.target_transform=log", "budget=smoke") == 2
-    said = capsys.readouterr().err
-    assert "needs a target above 0, and 1" in said
-    assert "dataset.target_transform=sinh_arcsinh accepts any" in said
+    message = capsys.readouterr().err
+    assert "needs a target above 0, and 1" in message
+    assert "dataset.target_transform=sinh_arcsinh accepts any" in message
 
 
 def test_below_zero_a_log_transform_has_no_density():

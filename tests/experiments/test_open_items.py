@@ -1,4 +1,4 @@
-"""Which methods an open item is about: its own, plug-ins that are loaded, and what the command line names."""
+"""Methods of an open item: its own, loaded plug-ins, and those named on the command line."""
 
 import json
 

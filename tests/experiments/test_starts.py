@@ -114,7 +114,7 @@ def test_a_plan_has_the_same_identities_wherever_its_results_are(tmp_path):
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Runs without training, of which mf on split 0 diverges for as long as the list holds it."""
+    """Runs without training; mf on split 0 diverges as long as the list contains it."""
     fit_once.without_training(monkeypatch)
     from dgpbench.runs import execute
 
@@ -133,10 +133,10 @@ def failing(monkeypatch):
 def test_a_run_that_starts_from_a_failed_run_is_skipped_with_the_reason(failing, tmp_path, capsys):
     given = (ITEM, *SMALL, f"results_dir={tmp_path}", "progress=false")
     assert fit_once.command("reproduce", *given) == 1
-    said = capsys.readouterr().err
-    assert "6 runs: 4 done, 1 diverged, 1 blocked" in said
+    messages = capsys.readouterr().err
+    assert "6 runs: 4 done, 1 diverged, 1 blocked" in messages
     (start,) = (tmp_path / "runs/interpolation/boston/mf-L3").glob("*/split0*")
-    assert f"was not run: the run it starts from, {start}, ended as diverged" in said
+    assert f"was not run: the run it starts from, {start}, ended as diverged" in messages
     found = planned(capsys, tmp_path)
     assert found["counts"] == {"done": 4, "failed": 1, "missing": 0, "conflict": 0, "blocked": 1}
     (blocked,) = [run for run in found["runs"] if run["state"] == "blocked"]
@@ -220,10 +220,10 @@ def test_an_array_task_has_a_run_and_its_start_in_this_order(per_task, tasks, ar
 
 
 def test_a_run_is_not_submitted_while_its_start_is_queued(arrays, tmp_path, monkeypatch):
-    runs, said = runs_of(tmp_path), []
+    runs, messages = runs_of(tmp_path), []
     queued = {str(run.directory): "3_0" for run in runs if key(run) == ("mf", 1)}
     monkeypatch.setattr(slurm, "in_queue", lambda folder: queued)
-    slurm.submit_missing(runs, slurm.read_launcher(), str(tmp_path), said.append, waiting=False)
+    slurm.submit_missing(runs, slurm.read_launcher(), str(tmp_path), messages.append, waiting=False)
     assert sorted(key(run) for chunk in arrays for run in chunk.runs) == [("fc", 0), ("fc", 2), ("mf", 0), ("mf", 2)]
-    assert "4 runs submitted" in said[0]
-    assert "1 in the queue already, 1 not yet, as the run that each starts from is in the queue" in said[0]
+    assert "4 runs submitted" in messages[0]
+    assert "1 in the queue already, 1 not yet, as the run that each starts from is in the queue" in messages[0]

@@ -41,7 +41,7 @@ def tiny(tmp_path: Path) -> Callable[..., int]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """A tmpfs of a given size, such as ``disk("size=64k")``; called again, it is remounted with other options."""
+    """Return a function that mounts a tmpfs, such as ``disk("size=64k")``, and remounts it when called again."""
     target = tmp_path / "disk"
     target.mkdir()
 

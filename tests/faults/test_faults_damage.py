@@ -1,4 +1,4 @@
-"""Truncated files: named, never read by half, never in the way of what is whole."""
+"""Truncated files are named, are never read in part, and do not affect intact files."""
 
 import shutil
 
@@ -59,9 +59,9 @@ def test_plotting_a_run_with_a_truncated_file_is_a_clean_error(name, kept, capsy
     truncate(run / name, 0.5)
     capsys.readouterr()
     code = main(["show", str(run), "--plot"])
-    said = capsys.readouterr()
-    assert name in said.out
-    assert code == 0 or (code == 2 and one_sentence(said.err))
+    message = capsys.readouterr()
+    assert name in message.out
+    assert code == 0 or (code == 2 and one_sentence(message.err))
 
 
 def test_starting_from_truncated_parameters_is_a_clean_error(kept, tiny, capsys):

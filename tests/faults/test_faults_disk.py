@@ -103,8 +103,8 @@ def test_a_full_folder_for_temporary_files_is_named_as_such(small_disk, monkeypa
     monkeypatch.setattr(tempfile, "tempdir", str(disk))
     (disk / "full").write_bytes(b"1" * 12_000)
     os.mkfifo(tmp_path / "pipe")
-    said = f"the folder for temporary files, {disk}, is full.*set TMPDIR"
-    with pytest.raises(UserError, match=said), replacing(tmp_path / "pipe") as partial:
+    message = f"the folder for temporary files, {disk}, is full.*set TMPDIR"
+    with pytest.raises(UserError, match=message), replacing(tmp_path / "pipe") as partial:
         partial.write_bytes(b"1" * 20_000)
 
     def write(*_):

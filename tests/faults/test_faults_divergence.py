@@ -50,7 +50,7 @@ def test_the_record_states_the_jitter_that_helped(indefinite, tiny, tmp_path):
 
 @pytest.mark.parametrize(("rows", "retries"), [("train", 2), ("test", 0)])
 def test_training_rows_alone_decide_on_a_restart(rows, retries, tiny, tmp_path, monkeypatch):
-    """Predictions of test rows that are no numbers are a diverged run, and no reason for another fit."""
+    """Predictions that are not finite make a run diverged and do not cause a restart."""
     from dgpbench.errors import NonFinitePredictions
     from dgpbench.methods.predictor import MixturePredictor
 
@@ -138,7 +138,7 @@ def test_a_diverged_run_enters_no_table(indefinite, tiny, tmp_path):
     ],
 )
 def test_every_family_diverges_by_name_and_not_by_traceback(method, status, tiny, tmp_path, capsys):
-    """A prior far out of range: what can still be computed is, and what cannot has no scores."""
+    """A prior far out of range: finite results are kept, and others have no scores."""
     code = tiny(f"method={method}", "method.likelihood_variance=1e200", "method.kernel_variance=1e250")
     (path,) = tmp_path.rglob(store.RECORD)
     record = store.read_record(path)

@@ -1,4 +1,4 @@
-"""SIGKILL, at any moment: nothing half-written is ever read, and what goes on ends in the same bits."""
+"""SIGKILL at any moment: half-written files are never read, and resumed runs end in the same bits."""
 
 import os
 import random
@@ -43,7 +43,7 @@ def test_a_run_killed_after_a_checkpoint_resumes_to_the_same_bits(moment, whole,
 
 def _kill_and_go_on(job, scores, fork_server, folder) -> None:
     os.kill(job.pid, signal.SIGKILL)
-    assert job.wait() in (-signal.SIGKILL, 0)  # 0: it had just ended, and waits to be asked for its exit code
+    assert job.wait() in (-signal.SIGKILL, 0)  # 0: it had just ended, and its exit code was not read yet
     fork_server.run(RUN, folder, **EVERY_STEP)
     assert the_record(folder)["scores"] == scores
     assert not list(folder.rglob("step-*"))
@@ -76,7 +76,7 @@ def test_a_record_killed_while_written_is_never_half_read(delay, fork_server, tm
 
 
 def _read(directory):
-    """The record, or None where there is none; a damaged one raises."""
+    """Return the record, or None if it does not exist; a damaged one raises."""
     try:
         return store.read_record(directory / store.RECORD)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a server can do wrong: tried again, passed over or refused; the cache never keeps what is not the table."""
+"""Faults of a server are retried, skipped or refused; the cache never keeps a wrong file."""
 
 import contextlib
 import io
@@ -35,7 +35,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def spec(*urls: str) -> dict:
-    """A data set whose file is TABLE, at these URLs."""
+    """Data set with the file TABLE at these URLs."""
     sources = [{"url": url, "reader": READER} for url in urls]
     names = {"name": "small", "kind": "uci", "columns": ["a", "b", "y"], "target": "y"}
     return {**names, "digest_xy": digest(TABLE), "sources": sources}
@@ -69,8 +69,8 @@ def good() -> Response:
 
 @pytest.mark.parametrize("fault", [busy, short, slow])
 def test_a_temporary_fault_is_retried(fault, httpserver: HTTPServer, cache):
-    answers = [fault, good]
-    httpserver.expect_request("/t.csv").respond_with_handler(lambda request: answers.pop(0)())
+    responses = [fault, good]
+    httpserver.expect_request("/t.csv").respond_with_handler(lambda request: responses.pop(0)())
     assert load(spec(httpserver.url_for("/t.csv"))).num_rows == 3
     assert kept(cache) == [TABLE]
 
@@ -105,14 +105,14 @@ MALFORMED = [
 
 
 @contextlib.contextmanager
-def answering(answer: bytes) -> Iterator[str]:
-    """The URL of a server whose every answer is these bytes, which a server of a library would mend."""
+def serving(body: bytes) -> Iterator[str]:
+    """Return the URL of a server that always sends these bytes, unchanged by any HTTP library."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             while self.rfile.readline().strip():
                 pass
-            self.wfile.write(answer)
+            self.wfile.write(body)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -125,7 +125,7 @@ def answering(answer: bytes) -> Iterator[str]:
 def test_a_malformed_response_is_skipped_for_the_next_source(number, bar, httpserver, cache, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: bar, raising=False)  # a bar reads the length, too
     httpserver.expect_request("/good.csv").respond_with_data(TABLE)
-    with answering(MALFORMED[number]) as url:
+    with serving(MALFORMED[number]) as url:
         assert load(spec(url, httpserver.url_for("/good.csv"))).num_rows == 3
     assert kept(cache) == [TABLE]
 
@@ -138,8 +138,8 @@ def test_stalled_servers_are_tried_once_each_before_any_retry(cache, monkeypatch
         start = time.monotonic()
         with pytest.raises(UserError) as refusal:
             load(spec(*urls))
-    assert all(f"{url} (no answer in time)" in str(refusal.value) for url in urls)
-    assert 3.0 <= time.monotonic() - start < 5.0  # a second each, and no second round: 9 when each is asked three times
+    assert all(f"{url} (no response in time)" in str(refusal.value) for url in urls)
+    assert 3.0 <= time.monotonic() - start < 5.0  # a second each, without retries: 9 with three tries each
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_download_slower_than_the_limit_is_given_up(httpserver: HTTPServer, ca
         lambda request: Response(drip(), headers={"Content-Length": "100"})
     )
     start = time.monotonic()
-    with pytest.raises(UserError, match="no answer in time"):
+    with pytest.raises(UserError, match="no response in time"):
         load(spec(httpserver.url_for("/t.csv")))
     assert time.monotonic() - start < 9  # three times the limit, and then some: never the 30 s of three whole bodies
     assert len(tries) == 3  # the server has one thread: a try that held on to its connection would shut out the next

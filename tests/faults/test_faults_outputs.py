@@ -1,4 +1,4 @@
-"""Pictures, tables and the report: where writing one again is cut short, the old file stays whole."""
+"""Pictures, tables and the report: an interrupted write leaves the old file whole."""
 
 import pytest
 from fault_tools import TINY

@@ -24,7 +24,7 @@ SMALL = ["method.num_inducing=8"]
 
 
 def reproduce(folder: Path, *more: str, **environment: str) -> subprocess.Popen:
-    """``dgpbench reproduce`` with a pool of two, in a session of its own."""
+    """``dgpbench reproduce`` with a pool of two, in its own session."""
     command = [sys.executable, "-m", "dgpbench", "reproduce", *ITEM, *SMALL, *more, "--workers", "2"]
     streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     return subprocess.Popen(
@@ -111,7 +111,7 @@ def test_a_signal_to_a_pool_with_long_steps_waits_for_their_end(tmp_path, monkey
 
 
 def _both_checkpointed(folder: Path) -> None:
-    with contextlib.suppress(AssertionError):  # then the signal comes all the same, and the test says what is missing
+    with contextlib.suppress(AssertionError):  # the signal is sent anyway, and the test fails with what is missing
         until(lambda: len(checkpointed(folder)) == 2, 60)
 
 
@@ -157,13 +157,13 @@ def test_a_second_machine_finishes_a_killed_reproduction(moment, fork_server, tm
 
 
 def _done(folder: Path) -> set[int]:
-    """The splits of the runs that a folder itself has carried out."""
+    """Return the splits of the runs executed in a folder itself."""
     found = store.find_records(folder / "results")
     return {record["identity"]["split"] for _, record in found if record["status"] == "done"}
 
 
 def _carry(fork_server, source: Path, target: Path) -> None:
-    """What one folder has done, as compact records, into another."""
+    """Copy the finished runs of one folder to another as compact records."""
     fork_server.run(["results", "export"], source)
     fork_server.run(["results", "import", str(source / "results" / "records")], target)
 

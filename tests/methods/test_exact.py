@@ -34,7 +34,7 @@ FITTED = {
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Each of ``FITTED`` by name, fitted once, when a test asks for it."""
+    """Return a function that fits each of ``FITTED`` once, on first use."""
     return cache(lambda name: fit_once.fit(X, Y, "method.likelihood_variance=0.1", *FITTED[name]))
 
 

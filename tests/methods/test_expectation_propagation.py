@@ -175,7 +175,7 @@ def test_aepmcm_predicts_paths_under_q_with_both_noises(aepmcm):
     layers, s2 = [Layer(fitted, 0), Layer(fitted, 1)], noise_variance(fitted)
     mean, variance = layers[0].moments(X, 0)
     m, v = layers[1].moments((mean[:, None] + np.sqrt(variance + JITTER)[:, None] * NODES)[..., None], 0)
-    # The same rows many times over: 1,000 components each, drawn anew for every copy.
+    # The same rows many times: 1,000 components each, drawn independently for every copy.
     copies = 50
     mixture = fitted.predict(np.tile(X, [copies, 1]))
     for ours, exact in ((mixture.means, m), (mixture.variances, v + s2), (mixture.means**2, m**2)):

@@ -40,7 +40,7 @@ def fit(num_layers, *more):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """A fit for each depth, once, when a test asks for it."""
+    """Return a function that fits each depth once, on first use."""
     return cache(fit)
 
 
@@ -75,7 +75,7 @@ def terms_of_rows(fit, num_layers):
                 terms[n] += weights @ by_hand.expected_log_normal(Y[n], mean[:, 0], variance[:, 0], s2)
                 break
             own, spread = (values[n] for values in hidden[index])
-            # the h of this layer has its own moments, whatever its inputs
+            # h of this layer has its own moments, independent of its inputs
             each = by_hand.expected_log_normal(own, mean, variance + spread, layer.added)
             terms[n] += weights @ each.sum(axis=1) + 0.5 * np.sum(np.log(2 * np.pi * np.e * spread))
             H, weights = by_hand.gaussian_grid(own, spread)
@@ -111,7 +111,7 @@ def test_the_bound_of_a_minibatch_counts_every_row(num_layers, fitted):
 def test_predictions_are_the_matched_moments_with_the_noise(num_layers, fitted):
     mean, variance = matched(fitted(num_layers), X_TEST)
     mixture = fitted(num_layers).predict(X_TEST)
-    assert mixture.means.shape == (1, len(X_TEST), 1)  # one Gaussian a row, whatever prediction.num_samples
+    assert mixture.means.shape == (1, len(X_TEST), 1)  # one Gaussian per row for any prediction.num_samples
     np.testing.assert_allclose(mixture.mean[:, 0], mean, rtol=0, atol=1e-7)
     np.testing.assert_allclose(mixture.variance[:, 0], variance, rtol=0, atol=1e-7)
     density = mixture.log_density(Y_TEST[:, None])[:, 0]

@@ -1,4 +1,4 @@
-"""Where the inducing inputs start: k-means centres of the training inputs, the same for every family."""
+"""Inducing inputs start at k-means centres of the training inputs, the same for every family."""
 
 import fit_once
 import numpy as np

@@ -137,7 +137,7 @@ def test_adam_ascends_the_log_joint_at_the_newest_position_with_decay(window, lo
 
 
 def adam_and_sampler(p, X, y, rates, *, at_once):
-    """Parameters after sampler and Adam steps, in turn or at once; Adam on softplus^{-1}(value), on Z as it is."""
+    """Parameters after alternating or joint sampler and Adam steps; Adam acts on softplus^{-1}(value) and on Z."""
     sizes = {name: np.size(value) for name, value in p.items()}
     free = np.concatenate([np.ravel(value if name == "Z" else unconstrained(name, value)) for name, value in p.items()])
 

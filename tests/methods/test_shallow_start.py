@@ -1,4 +1,4 @@
-"""Where q starts with ``method.output_start=sgpr``: the output layer at a sparse GP fitted to what it sees."""
+"""Start of q with ``method.output_start=sgpr``: the output layer at a sparse GP fitted to its inputs."""
 
 from dataclasses import replace
 from itertools import combinations

@@ -45,7 +45,7 @@ def deep(method, num_layers, *more, **kwargs):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Each of ``DEPTHS`` by name, fitted once, when a test asks for it."""
+    """Return a function that fits each of ``DEPTHS`` once, on first use."""
     return cache(lambda method: deep(method, DEPTHS[method]))
 
 

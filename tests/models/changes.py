@@ -108,7 +108,7 @@ def changed(facts: dict[str, Any], draw: random.Random) -> dict[str, Any]:
 
 
 def changed_arrays(data: bytes, draw: random.Random) -> bytes:
-    """Arrays of which one has another shape, type, name or value, or is compressed, or says that it is huge."""
+    """Arrays with one changed in shape, type, name or value, compressed, or with a huge declared size."""
     with np.load(io.BytesIO(data)) as file:
         arrays = dict(file)
     name = draw.choice(list(arrays))
@@ -161,7 +161,7 @@ def written(facts: dict[str, Any], arrays: bytes, target: Path, *, digest: str |
 
 
 def outcome(target: Path, original: dict[str, Any], known: dict[str, np.ndarray]) -> str:
-    """'refused', 'same' or 'other' predictions, or what else was met."""
+    """Return 'refused', 'same' or 'other' predictions, or the unexpected outcome."""
     try:
         model = saved_model.load(target)
         key = json.dumps(

@@ -290,4 +290,4 @@ def test_skpros_own_checks():
 
     outcomes = check_estimator(DeepGPProbaRegressor, raise_exceptions=False, verbose=False)
     assert len(outcomes) > 20
-    assert {name: said for name, said in outcomes.items() if said != "PASSED"} == {}
+    assert {name: message for name, message in outcomes.items() if message != "PASSED"} == {}

@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def said(folder):
+def message(folder):
     """What ``fit`` prints."""
     import contextlib
     import io
@@ -50,12 +50,12 @@ def predict(folder, output, *more, table="new.csv"):
     return fit_once.command("predict", str(folder / "model"), str(folder / table), "--output", str(output), *more)
 
 
-def test_fit_scores_a_held_out_part_and_then_trains_on_all_rows(said, folder):
-    assert "5 rows held out at random, predicted by a fit to the other 45" in said
-    assert "gpr (L = 1) fitted to all 50 rows" in said
+def test_fit_scores_a_held_out_part_and_then_trains_on_all_rows(message, folder):
+    assert "5 rows held out at random, predicted by a fit to the other 45" in message
+    assert "gpr (L = 1) fitted to all 50 rows" in message
     facts = json.loads((folder / "model" / "model.json").read_text())
     assert facts["about"]["num_train"] == 50
-    assert f"{facts['about']['scores']['rmse']:.4f}" in said
+    assert f"{facts['about']['scores']['rmse']:.4f}" in message
     with np.load(folder / "model" / "parameters.npz") as arrays:
         assert len(arrays["training_rows"]) == 50
 
@@ -87,7 +87,7 @@ def test_without_a_holdout_nothing_is_scored(folder, tmp_path, capsys):
     assert "held out" not in capsys.readouterr().out
 
 
-def test_predictions_are_mean_deviation_and_quantiles_of_each_row(said, folder, tmp_path):
+def test_predictions_are_mean_deviation_and_quantiles_of_each_row(message, folder, tmp_path):
     assert predict(folder, tmp_path / "out.csv", "--quantiles", "0.1,0.9") == 0
     found = pd.read_csv(tmp_path / "out.csv", float_precision="round_trip")
     assert found.columns.tolist() == ["mean", "standard_deviation", "q0.1", "q0.9"]
@@ -100,7 +100,7 @@ def test_predictions_are_mean_deviation_and_quantiles_of_each_row(said, folder, 
     assert np.sqrt(np.mean((truth - mean) ** 2)) < 0.5 * truth.std()
 
 
-def test_columns_are_copied_to_the_predictions_as_they_are(said, folder, tmp_path, capsys):
+def test_columns_are_copied_to_the_predictions_as_they_are(message, folder, tmp_path, capsys):
     new = pd.read_csv(folder / "new.csv", float_precision="round_trip")
     new = new.assign(id=[f"00{row}" for row in range(len(new))], mean=1.0, code=[0.1 + 0.2] * len(new))
     new.to_csv(folder / "named.csv", index=False)
@@ -117,7 +117,7 @@ def test_columns_are_copied_to_the_predictions_as_they_are(said, folder, tmp_pat
     assert "the predictions have a column of that name" in capsys.readouterr().err
 
 
-def test_copied_columns_stay_beside_their_rows_in_every_part(said, folder, tmp_path, monkeypatch):
+def test_copied_columns_stay_beside_their_rows_in_every_part(message, folder, tmp_path, monkeypatch):
     new = pd.read_csv(folder / "new.csv", float_precision="round_trip")
     new.assign(row=range(len(new))).to_csv(folder / "numbered.csv", index=False)
     assert predict(folder, tmp_path / "whole.csv", "--id", "row", table="numbered.csv") == 0
@@ -126,28 +126,28 @@ def test_copied_columns_stay_beside_their_rows_in_every_part(said, folder, tmp_p
     assert (tmp_path / "whole.csv").read_text() == (tmp_path / "parts.csv").read_text()
 
 
-def test_predictions_have_ten_significant_digits_at_most(said, folder, tmp_path):
+def test_predictions_have_ten_significant_digits_at_most(message, folder, tmp_path):
     assert predict(folder, tmp_path / "out.csv") == 0
     cells = pd.read_csv(tmp_path / "out.csv", dtype=str).to_numpy().ravel()
     assert max(len(cell.replace(".", "").lstrip("-0")) for cell in cells) == 10
 
 
-def test_quantiles_that_differ_have_columns_of_their_own(said, folder, tmp_path):
+def test_quantiles_that_differ_have_columns_of_their_own(message, folder, tmp_path):
     assert predict(folder, tmp_path / "out.csv", "--quantiles", "0.9999999,0.99999991,0.5,1e-7") == 0
     columns = pd.read_csv(tmp_path / "out.csv").columns.tolist()
     assert columns[2:] == ["q0.9999999", "q0.99999991", "q0.5", "q1e-07"]
 
 
-def test_a_fit_draws_the_rows_that_it_held_out(said, folder):
-    assert f"picture: {folder / 'model' / 'figure.png'}" in said
+def test_a_fit_draws_the_rows_that_it_held_out(message, folder):
+    assert f"picture: {folder / 'model' / 'figure.png'}" in message
     assert (folder / "model" / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_show_prints_of_a_model_what_fit_printed(said, folder, capsys):
+def test_show_prints_of_a_model_what_fit_printed(message, folder, capsys):
     assert fit_once.command("show", str(folder / "model")) == 0
     shown = capsys.readouterr().out
     assert "5 rows held out at random, predicted by a fit to the other 45:" in shown
-    assert set(said.splitlines()) - set(shown.splitlines()) == {
+    assert set(message.splitlines()) - set(shown.splitlines()) == {
         "  the scores above are those of the first fit; this one has seen every row",
         f"picture: {folder / 'model' / 'figure.png'}",
     }
@@ -158,14 +158,14 @@ def test_show_prints_of_a_model_what_fit_printed(said, folder, capsys):
     assert "is a model: it has no runs to draw" in capsys.readouterr().err
 
 
-def test_columns_are_found_by_name_and_others_do_not_matter(said, folder, tmp_path):
+def test_columns_are_found_by_name_and_others_do_not_matter(message, folder, tmp_path):
     new = pd.read_csv(folder / "new.csv", float_precision="round_trip")
     new[["b", "a"]].assign(colour="red", price=0).to_csv(folder / "turned.csv", index=False, sep=";")
     assert predict(folder, tmp_path / "one.csv") == predict(folder, tmp_path / "two.csv", table="turned.csv") == 0
     assert (tmp_path / "one.csv").read_text() == (tmp_path / "two.csv").read_text()
 
 
-def test_columns_that_the_model_does_not_use_are_not_checked(said, folder, tmp_path, capsys):
+def test_columns_that_the_model_does_not_use_are_not_checked(message, folder, tmp_path, capsys):
     rows = (folder / "new.csv").read_text().splitlines()[1:]
     indexed = [",a,b,c,c", *(f"{number},{row},1,2" for number, row in enumerate(rows))]
     (folder / "indexed.csv").write_text("\n".join(indexed))
@@ -178,7 +178,7 @@ def test_columns_that_the_model_does_not_use_are_not_checked(said, folder, tmp_p
 @pytest.mark.parametrize(
     ("word", "mark"), [("comma", ","), ("semicolon", ";"), ("tab", "\t"), ("bar", "|"), ("blanks", "  ")]
 )
-def test_a_separator_has_a_name(word, mark, said, folder, tmp_path):
+def test_a_separator_has_a_name(word, mark, message, folder, tmp_path):
     (folder / "marked.csv").write_text((folder / "new.csv").read_text().replace(",", mark))
     assert predict(folder, tmp_path / "one.csv") == 0
     assert predict(folder, tmp_path / "two.csv", f"dataset.separator={word}", table="marked.csv") == 0
@@ -186,20 +186,20 @@ def test_a_separator_has_a_name(word, mark, said, folder, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
-def test_predictions_are_packed_by_the_ending_of_their_file(ending, said, folder, tmp_path):
+def test_predictions_are_packed_by_the_ending_of_their_file(ending, message, folder, tmp_path):
     assert predict(folder, tmp_path / "out.csv") == predict(folder, tmp_path / f"out.csv.{ending}") == 0
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out.csv"), pd.read_csv(tmp_path / f"out.csv.{ending}"))
     assert (tmp_path / f"out.csv.{ending}").read_bytes()[:2] in (b"\x1f\x8b", b"BZ", b"\xfd7")
 
 
 @pytest.mark.parametrize("name", ["out.xlsx", "out.parquet", "out.pdf", "out.tsv", "out.xlsx.gz"])
-def test_predictions_are_not_written_as_csv_under_another_ending(name, said, folder, tmp_path, capsys):
+def test_predictions_are_not_written_as_csv_under_another_ending(name, message, folder, tmp_path, capsys):
     assert predict(folder, tmp_path / name) == 2
     assert "predictions are written as csv; end the name in .csv or .csv.gz" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_parts_of_a_file_give_what_the_whole_gives(said, folder, tmp_path, monkeypatch):
+def test_parts_of_a_file_give_what_the_whole_gives(message, folder, tmp_path, monkeypatch):
     assert predict(folder, tmp_path / "whole.csv") == 0
     monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 6)
     seen = []
@@ -213,7 +213,7 @@ def test_parts_of_a_file_give_what_the_whole_gives(said, folder, tmp_path, monke
     pd.testing.assert_frame_equal(whole, parts, rtol=1e-9)
 
 
-def test_without_an_output_the_table_goes_to_standard_output(said, folder, capsys):
+def test_without_an_output_the_table_goes_to_standard_output(message, folder, capsys):
     assert fit_once.command("predict", str(folder / "model"), str(folder / "new.csv"), "--quantiles", "0.5") == 0
     assert len(capsys.readouterr().out.splitlines()) == 24
 
@@ -229,21 +229,21 @@ def test_without_an_output_the_table_goes_to_standard_output(said, folder, capsy
         ("a,b\n1,2\n3,4,5,6\n", "is not a table with a header row"),
     ],
 )
-def test_new_rows_without_a_prediction_are_refused_and_leave_no_file(text, sentence, said, folder, tmp_path, capsys):
+def test_new_rows_without_a_prediction_are_refused_and_leave_no_file(text, sentence, message, folder, tmp_path, capsys):
     (folder / "wrong.csv").write_text(text)
     assert predict(folder, tmp_path / "out.csv", table="wrong.csv") == 2
     assert sentence in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-# Category columns, of which pandas reads a part that holds nothing but numbers, or true and false, as such -----------
+# Category columns: pandas reads a part with numbers only, or with true and false only, as such -----------------------
 
 MIXED = {"truths": ("TRUE", "FALSE", "unknown"), "codes": ("01", "02", "x"), "sizes": ("1.50", "2.0", "x")}
 
 
 @pytest.fixture(scope="module", params=MIXED)
 def mixed(request, tmp_path_factory):
-    """A folder with a model of a table whose target is 0, 5 or 10 by the category, and the categories as written."""
+    """A folder with a model of a table with target 0, 5 or 10 by the category, and the categories as written."""
     folder, known = tmp_path_factory.mktemp("mixed"), MIXED[request.param]
     rows = "".join(f"{c},{5 * number + 0.01 * row}\n" for row in range(9) for number, c in enumerate(known))
     (folder / "train.csv").write_text(f"c,y\n{rows}")
@@ -284,13 +284,15 @@ def test_a_category_is_the_same_in_every_part_of_a_file(mixed, monkeypatch):
 def test_categories_that_training_did_not_have_are_named(mixed, capsys):
     folder, known = mixed
     means(folder, f"c\n{known[0]}\nnew\nnew\nother\n")
-    said = "has categories in 'c' that are not in the training rows ('new', 'other'), in 3 rows, which count as none of"
-    assert said in capsys.readouterr().err
+    message = (
+        "has categories in 'c' that are not in the training rows ('new', 'other'), in 3 rows, which count as none of"
+    )
+    assert message in capsys.readouterr().err
     with pytest.warns(UserWarning, match=r"X has categories in 'c' .* \('new'\), in 1 row, which count"):
         load(folder / "model").predict(pd.DataFrame({"c": ["new"]}))
 
 
-def test_new_rows_may_be_written_in_another_way_than_those_of_training(said, folder, tmp_path, capsys):
+def test_new_rows_may_be_written_in_another_way_than_those_of_training(message, folder, tmp_path, capsys):
     new = pd.read_csv(folder / "new.csv", float_precision="round_trip")
     new.to_csv(folder / "other.csv", index=False, sep=";", decimal=",", encoding="utf-16")
     assert predict(folder, tmp_path / "one.csv") == 0
@@ -301,7 +303,7 @@ def test_new_rows_may_be_written_in_another_way_than_those_of_training(said, fol
     assert "predict takes settings of how the file is read, dataset.separator, " in capsys.readouterr().err
 
 
-def test_the_row_of_a_gap_is_counted_through_the_whole_file(said, folder, tmp_path, capsys, monkeypatch):
+def test_the_row_of_a_gap_is_counted_through_the_whole_file(message, folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 3)
     (folder / "gap.csv").write_text("a,b\n" + "1,2\n" * 7 + "1,\n")
     assert predict(folder, tmp_path / "out.csv", table="gap.csv") == 2
@@ -347,7 +349,7 @@ def test_a_fit_that_ends_without_a_model_leaves_no_folder(folder, tmp_path, caps
 
 
 @pytest.mark.parametrize("given", ["0.05,2", "half", "0"])
-def test_quantiles_are_probabilities(given, said, folder, tmp_path, capsys):
+def test_quantiles_are_probabilities(given, message, folder, tmp_path, capsys):
     assert predict(folder, tmp_path / "out.csv", "--quantiles", given) == 2
     assert f"--quantiles={given} cannot be used" in capsys.readouterr().err
 
@@ -357,7 +359,7 @@ def test_quantiles_are_probabilities(given, said, folder, tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def ran(folder):
-    """A run whose test rows are a file of their own."""
+    """A run with its own file of test rows."""
     table(9, seed=2)[["price", "b", "a"]].to_csv(folder / "test.csv", index=False)
     return fit_once.run(folder / "results", *own(folder), *FEW[:3])
 

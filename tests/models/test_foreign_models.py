@@ -23,7 +23,7 @@ NUMBER, MOST_BYTES = 300, 2 * 2**30
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
-    """What became of random changes of saved models: half of them under the digest of what was changed."""
+    """Outcomes of random changes of saved models, half of them with an updated digest."""
     command = [sys.executable, changes.__file__, str(tmp_path_factory.mktemp("foreign")), str(NUMBER)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -57,7 +57,7 @@ def gpr(tmp_path_factory):
 
 
 def another(gpr, tmp_path, change=lambda facts: None):
-    """A copy of a saved model whose facts are changed and vouched for anew."""
+    """Copy a saved model, change its facts and update their digest."""
     facts = json.loads((gpr / "model.json").read_text())
     change(facts)
     facts.pop("digest", None)
@@ -102,14 +102,17 @@ def test_an_array_that_is_too_large_is_refused_before_it_is_unpacked(compression
     target = another(gpr, tmp_path, lambda facts: facts.update(files={"parameters.npz": stored}))
     (target / "parameters.npz").write_bytes(swelling)
     monkeypatch.setattr(np, "load", lambda *_, **__: pytest.fail("it is read"))
-    said = {zipfile.ZIP_STORED: r"its header says float64 \(700000000,\)", zipfile.ZIP_DEFLATED: r"\.npy is compressed"}
-    with pytest.raises(ValueError, match=said[compression]):
+    message = {
+        zipfile.ZIP_STORED: r"its header declares float64 \(700000000,\)",
+        zipfile.ZIP_DEFLATED: r"\.npy is compressed",
+    }
+    with pytest.raises(ValueError, match=message[compression]):
         load(target)
 
 
 @pytest.mark.parametrize(("name", "value"), [("method", {"max_rows": 7}), ("columns", None)])
 def test_a_size_that_differs_from_the_arrays_is_refused(name, value, gpr, tmp_path):
-    """Rows of arrays beyond what the method takes, and one feature fewer than the arrays have."""
+    """Arrays with more rows than the method accepts, and one feature fewer than the arrays have."""
 
     def change(facts):
         facts["model"][name].update(value or {})

@@ -1,4 +1,4 @@
-"""A deep model's predictions of new rows: paths differ, and are the same whatever rows are asked for together."""
+"""Predictions of a deep model for new rows: paths differ, and do not depend on the rows predicted together."""
 
 import numpy as np
 import pytest

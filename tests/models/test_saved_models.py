@@ -1,4 +1,4 @@
-"""Saved models: another process predicts the same bits, and what cannot be loaded says why."""
+"""Saved models: another process predicts the same bits, and invalid models are refused with the reason."""
 
 import json
 import pickle
@@ -55,7 +55,7 @@ for name in names:
 
 
 def rows(number: int, seed: int) -> pd.DataFrame:
-    """Rows whose y is in units far from standard ones; one column does not vary."""
+    """Rows with y in units far from standard ones; one column is constant."""
     rng = np.random.default_rng(seed)
     X = rng.normal(3.0, 20.0, size=(number, 2))
     y = 1000 + 50 * np.sin(X[:, 0] / 20) + X[:, 1] + rng.normal(size=number)
@@ -111,7 +111,7 @@ def test_another_process_predicts_the_same_bits_for_every_family(name, slow):
 
 
 def restored_has_the_bits_of_the_fitted(*overrides: str) -> bool:
-    """Whether a method's predictor, and the one that is made of its arrays, predict alike."""
+    """Return whether a predictor and the one restored from its arrays predict equally."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 2))
     y, new = np.sin(X[:, 0]), rng.normal(size=(9, 2))
@@ -221,7 +221,7 @@ def test_a_rows_drawn_paths_do_not_depend_on_the_other_rows(name, slow, folder):
 
 
 def damaged(folder: Path, name: str, change) -> Path:
-    """A copy of a saved model whose file of that name has been changed."""
+    """Copy a saved model and change its file of this name."""
     target = folder / f"damaged-{len(list(folder.glob('damaged-*')))}"
     target.mkdir()
     for path in (folder / "gpr").iterdir():
@@ -234,7 +234,7 @@ def damaged(folder: Path, name: str, change) -> Path:
     ("name", "change", "sentence"),
     [
         ("parameters.npz", lambda data: data[:-1], "parameters.npz is .* bytes long instead of"),
-        ("parameters.npz", lambda data: data[:-1] + b"x", "has other contents than its record says"),
+        ("parameters.npz", lambda data: data[:-1] + b"x", "does not match the digest in its record"),
         ("model.json", lambda data: data[:100], "cannot be loaded"),
         ("model.json", lambda data: data.replace(b'"format": 1', b'"format": 99'), "format 99, of a later dgpbench"),
         ("model.json", lambda data: b"[]", "model.json was not written by dgpbench"),

@@ -23,7 +23,7 @@ def table(number: int, seed: int, colours: list[str]) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Training rows of red and blue, and test rows of which every third is green."""
+    """Training rows of red and blue, and test rows with every third one green."""
     folder = tmp_path_factory.mktemp("own")
     german = {"index": False, "sep": ";", "decimal": ","}
     table(40, 0, ["red", "blue"]).to_csv(folder / "train.csv", **german)
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(folder):
-    """A run whose test rows are a file of their own."""
+    """A run with its own file of test rows."""
     return fit_once.run(folder / "results", *own(folder), f"dataset.test_path={folder / 'test.csv'}", *FEW[:3])
 
 
@@ -67,7 +67,7 @@ def test_a_saved_model_describes_its_columns_and_requires_frames(folder, tmp_pat
 
 
 def test_columns_that_are_not_needed_are_ignored_on_every_path(ran, folder, tmp_path):
-    """Words, mixed kinds and a price that is no number, before and between those that are needed."""
+    """Words, mixed types and an invalid price, before and between the required columns."""
     rows = pd.read_csv(folder / "test.csv", sep=";", decimal=",")
     mixed = np.resize(np.array([1, "a", None], dtype=object), len(rows))
     more = rows.assign(price="unknown", note="a, b", mixed=mixed)[["note", "price", "size", "mixed", "colour"]]

@@ -54,11 +54,11 @@ def test_layers_are_shown_where_a_plug_in_declares_them(name, tmp_path, capsys):
     path = plugin(tmp_path, name, "    num_features: int", f"    {more}num_features: int")
     given = (f"method={name}", *QUICK, f"--plugin={path}", f"results_dir={tmp_path}/results")
     assert fit_once.command("run", *given, "plot=false") == 0
-    said = capsys.readouterr()
+    message = capsys.readouterr()
     (directory,) = [each.parent for each in tmp_path.rglob("record.json")]
     assert fit_once.command("show", str(directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
     shown = f"{name} (L = 2) on diabetes" if name == "shows_layers" else f"{name} on diabetes"
-    for text in (said.out, said.err, capsys.readouterr().out, (tmp_path / "picture.svg").read_text()):
+    for text in (message.out, message.err, capsys.readouterr().out, (tmp_path / "picture.svg").read_text()):
         assert shown in text
     assert f"/{name}-L1/" in str(directory)
     frame = with_groups(collect(str(tmp_path / "results")))
@@ -104,9 +104,9 @@ def test_reproduce_names_a_missing_package_once_and_every_run(tmp_path, capsys):
     path.write_text(path.read_text().replace("fit, Ridge)", "fit, Ridge, packages={'no_such': 'pip install such'})"))
     words = ["dataset=boston", "split=range(3)", "method=lacking_reproduced", f"results_dir={tmp_path}/results"]
     assert fit_once.command("reproduce", "dgpbench_uci", *words, f"--plugin={path}") == 2
-    said = capsys.readouterr().err
-    assert said.count("needs the package no_such") == 1
-    assert all(f"dataset=boston split={split}" in said for split in range(3))
+    message = capsys.readouterr().err
+    assert message.count("needs the package no_such") == 1
+    assert all(f"dataset=boston split={split}" in message for split in range(3))
 
 
 def test_a_method_that_ends_the_process_is_a_failed_run_with_a_record(tmp_path):
@@ -118,7 +118,7 @@ def test_a_method_that_ends_the_process_is_a_failed_run_with_a_record(tmp_path):
 
 @pytest.mark.full
 def test_an_installed_plug_in_needs_no_flag_and_has_version_and_digest(tmp_path):
-    """In processes of their own: what is installed is looked up once."""
+    """In separate processes, since installed packages are looked up once."""
     metadata = tmp_path / "guest-1.5.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: guest\nVersion: 1.5\n")
@@ -138,7 +138,7 @@ def test_an_installed_plug_in_needs_no_flag_and_has_version_and_digest(tmp_path)
 
 @pytest.mark.full
 def test_a_baseline_of_ours_is_the_same_at_another_version_of_this_package(tmp_path):
-    """In a process of its own, before whose packages stands one that says that it is dgpbench 9.9."""
+    """In a separate process with a package first on its path that reports dgpbench 9.9."""
     metadata = tmp_path / "dgpbench-9.9.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: dgpbench\nVersion: 9.9\n")
@@ -182,7 +182,7 @@ def test_a_sweep_and_workers_know_it(tmp_path):
 
 @pytest.mark.full
 def test_workers_load_it(tmp_path):
-    """Settings of a plug-in travel to processes of their own by where its code is."""
+    """Settings of a plug-in reach other processes by the path of its code."""
     from dgpbench.experiments.engine import engine
     from dgpbench.methods import plugins
     from dgpbench.runs.resolve import resolve_overrides
@@ -275,7 +275,7 @@ def test_a_file_that_is_not_a_plug_in_is_refused(text, sentence, tmp_path, capsy
 
 def test_a_missing_plug_in_file_is_refused(capsys):
     assert fit_once.command("run", "method=mf", "--plugin", "nowhere.py") == 2
-    assert "there is no such file" in capsys.readouterr().err
+    assert "file not found" in capsys.readouterr().err
 
 
 def test_a_baseline_without_its_package_is_refused_without_a_record(tmp_path, monkeypatch, capsys):
@@ -286,7 +286,7 @@ def test_a_baseline_without_its_package_is_refused_without_a_record(tmp_path, mo
 
 
 def test_gpytorch_runs_without_triton_which_crashes_beside_tensorflow(tmp_path, monkeypatch):
-    """Whether GPyTorch is installed or not: the run itself fails, in an empty one."""
+    """With or without GPyTorch installed: the run fails in an empty environment."""
     monkeypatch.setitem(sys.modules, "triton", None)  # put back after the test
     monkeypatch.delitem(sys.modules, "triton")
     monkeypatch.setitem(sys.modules, "gpytorch", None)  # so is this
@@ -463,7 +463,7 @@ def test_a_file_may_build_on_a_baseline_and_leaves_it_as_it_is(tmp_path):
 
 
 def test_a_worker_keeps_the_code_that_it_started_with(tmp_path):
-    """Its file may change while a long item is carried out."""
+    """Its file may change while a long item is running."""
     path = plugin(tmp_path, "edited")
     load_file(path)
     settings = settings_class("plug-in edited")(name="edited", num_layers=1, num_features=7, noise=0.2)
@@ -474,7 +474,7 @@ def test_a_worker_keeps_the_code_that_it_started_with(tmp_path):
 
 @pytest.mark.full
 def test_the_report_keeps_runs_of_other_code_apart(tmp_path):
-    """Two lines for what has one identity: a mean over two codes would be of neither."""
+    """Two lines for one identity, since a mean over two versions of code would be of neither."""
     path = plugin(tmp_path, "in_two_codes")
     record = run(tmp_path, "in_two_codes", f"--plugin={path}").directory / "record.json"
     other = record.parents[1] / "split1-seed0" / "record.json"
@@ -569,7 +569,7 @@ def test_the_networks_of_an_ensemble_have_different_initial_weights():
 @pytest.mark.full
 @pytest.mark.parametrize(("num_rows", "epochs", "steps"), [(10, 7, 7 * 3), (90, 5, 5 * 23)])
 def test_a_network_takes_a_step_for_every_batch_of_every_epoch(num_rows, epochs, steps):
-    """Steps are taken a hundred in a call of Keras, also where they are no multiple of it."""
+    """Keras takes a hundred steps in a call, also if their number is not a multiple of it."""
     from dgpbench.baselines.networks import DropoutSettings, fit_dropout
     from dgpbench.data.standardise import Regression
     from dgpbench.training.monitor import Monitor
@@ -583,7 +583,7 @@ def test_a_network_takes_a_step_for_every_batch_of_every_epoch(num_rows, epochs,
 
 
 def test_a_changed_module_beside_a_plug_in_is_a_change_of_its_code(tmp_path, monkeypatch):
-    """And so is one of a package that it imports; what is installed is known by its version."""
+    """Also a module of an imported package; installed packages are identified by their version."""
     from dgpbench.methods.plugin_code import Source
 
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -1,4 +1,4 @@
-"""docs/your_method.md is carried out, word for word but for the budget."""
+"""The commands and code of docs/your_method.md run as printed, at a smaller budget."""
 
 import re
 import shlex
@@ -30,7 +30,7 @@ def test_the_file_and_the_commands_of_the_page_work(tmp_path, monkeypatch, capsy
     assert len(done) == 11
     assert set(done["status"]) == {"done"}
     plain = done[done["overrides"].map(len) == 0]
-    assert plain["tll"].mean() > -2.7  # on boston, whose exact GP has -2.4
+    assert plain["tll"].mean() > -2.7  # the exact GP has -2.4 on boston
     shown = _of_boston(printed, "tll")
     assert shown["rff_ridge"] == f"{plain['tll'].mean():.2f} ({plain['tll'].sem():.2f})"
     assert shown["star L3"] == "0/10"

@@ -1,4 +1,4 @@
-"""Compact records: a line a run that says what the run's files say, counts as much as they do, and is never lost."""
+"""Compact records: one line per run with the content of its files, counted like the run, and never lost."""
 
 import hashlib
 import io
@@ -73,7 +73,7 @@ def edit(results: Path, change) -> str:
 
 
 def edit_shared(results: Path, change) -> str:
-    """Change what the first run shares with others; FILE:LINE."""
+    """Change the shared part of the first run; return FILE:LINE."""
     path, number = first_run(results)
     lines = list(map(json.loads, path.read_text().splitlines()))
     (shared,) = [i for i, line in enumerate(lines, 1) if line.get("id") == lines[number - 1]["shared"]]
@@ -95,7 +95,7 @@ def rewrite(path: Path, number: int, change) -> None:
 
 
 def signed(line: dict) -> str:
-    """A line, with the digest of its content where it had one."""
+    """Return a line with an updated digest, if it had one."""
     new = {"digest": digest(json.dumps({k: v for k, v in line.items() if k != "digest"}, **SPELT))}
     return json.dumps(line | (new if "digest" in line else {}), **SPELT) + "\n"
 
@@ -192,7 +192,7 @@ def test_a_figure_that_needs_the_runs_files_is_refused_with_the_reason(fresh, tm
     assert "needs the run's own files" in capsys.readouterr().err
 
 
-# What a line says -----------------------------------------------------------------------------------------------------
+# Content of a line ----------------------------------------------------------------------------------------------------
 
 
 def test_a_lines_counts_are_those_of_its_points(tmp_path):
@@ -255,7 +255,7 @@ def test_a_run_of_several_items_stands_in_the_file_of_the_largest(made):
 
 
 def test_a_line_and_what_it_shares_are_the_record(made):
-    """Of every run: what the raw record says of data, versions, machine and code."""
+    """Data, versions, machine and code of every run are those of its raw record."""
     from dgpbench.runs import compact_records
 
     raw = {json.dumps(each["identity"], sort_keys=True): each for each in map(read, made.rglob("record.json"))}
@@ -316,9 +316,9 @@ def test_different_scores_of_one_run_are_refused_by_naming_both(tmp_path, capsys
     shutil.move(tmp_path / "a" / "runs", tmp_path / "aside")
     before = bytes_of(tmp_path / "a")
     assert fit_once.command("results", "import", str(tmp_path / "b"), f"results_dir={tmp_path / 'a'}") == 2
-    said = capsys.readouterr().err
-    assert f"{tmp_path / 'a'}/records/" in said
-    assert f"{tmp_path / 'b'}/runs/" in said
+    message = capsys.readouterr().err
+    assert f"{tmp_path / 'a'}/records/" in message
+    assert f"{tmp_path / 'b'}/runs/" in message
     assert bytes_of(tmp_path / "a") == before
     shutil.rmtree(tmp_path / "a" / "records")
     shutil.move(tmp_path / "aside", tmp_path / "a" / "runs")  # what has not been exported counts too
@@ -391,9 +391,9 @@ def test_a_file_with_a_line_that_cannot_be_read_is_never_written_over(tmp_path, 
 def test_a_file_that_is_not_jsonl_is_not_imported(made, tmp_path, capsys, name):
     file = next(made.rglob(name))
     assert fit_once.command("results", "import", str(file), f"results_dir={tmp_path}") == 2
-    said = capsys.readouterr().err
-    assert f"{file} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them" in said
-    assert len(said.splitlines()) == 1
+    message = capsys.readouterr().err
+    assert f"{file} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them" in message
+    assert len(message.splitlines()) == 1
     assert bytes_of(tmp_path) == {}
 
 
@@ -426,12 +426,12 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("said", sorted(BREAKS))
-def test_invalid_lines_are_found(made, tmp_path, capsys, said):
+@pytest.mark.parametrize("message", sorted(BREAKS))
+def test_invalid_lines_are_found(made, tmp_path, capsys, message):
     shutil.copytree(made, tmp_path / "copy")
-    BREAKS[said](tmp_path / "copy")
+    BREAKS[message](tmp_path / "copy")
     assert fit_once.command("results", "verify", str(tmp_path / "copy")) == 1
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 OF_A_RUN = {
@@ -484,37 +484,37 @@ OF_WHAT_IS_SHARED = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("said", [*OF_A_RUN, *OF_WHAT_IS_SHARED])
-def test_a_damaged_line_is_named_and_left_out(fresh, tmp_path, capsys, said):
-    shared = said in OF_WHAT_IS_SHARED
+@pytest.mark.parametrize("message", [*OF_A_RUN, *OF_WHAT_IS_SHARED])
+def test_a_damaged_line_is_named_and_left_out(fresh, tmp_path, capsys, message):
+    shared = message in OF_WHAT_IS_SHARED
     runs = first_run(fresh)[0].read_text().count('"kind":"run"')
     lost = 2 if shared else 1
-    source = edit_shared(fresh, OF_WHAT_IS_SHARED[said]) if shared else edit(fresh, OF_A_RUN[said])
+    source = edit_shared(fresh, OF_WHAT_IS_SHARED[message]) if shared else edit(fresh, OF_A_RUN[message])
     file = Path(source.rpartition(":")[0])
-    deep, huge = f"{'[' * 5000}{']' * 5000}", "1e999"  # neither of which json.dumps writes
+    deep, huge = f"{'[' * 5000}{']' * 5000}", "1e999"  # json.dumps writes neither
     file.write_text(file.read_text().replace('"TO BE DEEP"', deep).replace('"TO BE 1e999"', huge))
     item = ("lindinger2020_table1", *SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
     assert fit_once.command("results", "verify", str(fresh)) == 1
-    (sentence,) = [text for text in capsys.readouterr().out.splitlines() if said in text]
+    (sentence,) = [text for text in capsys.readouterr().out.splitlines() if message in text]
     assert sentence.startswith(f"{source} ")
     assert len(sentence) < 300
     assert fit_once.command("plan", *item, "--json") == 0
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert message in shown.err
     assert json.loads(shown.out)["counts"]["missing"] == lost
     assert fit_once.command("table", *item) == 0
-    assert capsys.readouterr().err.count(said) == 1
+    assert capsys.readouterr().err.count(message) == 1
     assert fit_once.command("results", "import", str(file), f"results_dir={tmp_path / 'new'}") == 1
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert len(lines_of(tmp_path / "new")) == runs - lost
 
 
 def test_runs_with_a_damaged_shared_line_are_named_together(fresh, capsys):
     source = edit_shared(fresh, lambda line: line.update(config=None))
     assert fit_once.command("results", "verify", str(fresh)) == 1
-    said = capsys.readouterr().out
-    assert f"{source} is left out with all runs that share it: 2" in said
-    assert said.splitlines()[-1].endswith("2 problems")
+    message = capsys.readouterr().out
+    assert f"{source} is left out with all runs that share it: 2" in message
+    assert message.splitlines()[-1].endswith("2 problems")
 
 
 def test_a_file_that_is_a_folder_or_cannot_be_read_stops_nothing(fresh, monkeypatch, capsys):
@@ -573,8 +573,8 @@ def test_a_line_that_is_not_a_run_is_distinguished_from_a_damaged_one(fresh, cap
     file, number = first_run(fresh)
     for command in (("show",), ("results", "redo")):
         assert fit_once.command(*command, f"{file}:1") == 2
-        said = capsys.readouterr().err
-        assert f'{file}:1 is not a run; the lines with "kind":"run" are, such as {file}:{number}' in said
+        message = capsys.readouterr().err
+        assert f'{file}:1 is not a run; the lines with "kind":"run" are, such as {file}:{number}' in message
     edit(fresh, lambda line: line.update(seconds=None))
     assert fit_once.command("show", f"{file}:{number}") == 2
     assert "its seconds is None" in capsys.readouterr().err
@@ -591,28 +591,28 @@ def test_a_line_that_is_not_a_run_is_distinguished_from_a_damaged_one(fresh, cap
 def test_each_number_leads_to_its_runs_and_to_the_command_that_repeats_one(fresh, capsys):
     given = (*SMALL["lindinger2020_table1"], *GIVEN, f"results_dir={fresh}")
     assert fit_once.command("results", "trace", "lindinger2020_table1", *given, "method=star") == 0
-    said = capsys.readouterr().out
+    message = capsys.readouterr().out
     stars = [line for line in lines_of(fresh) if line["identity"]["method"] == "star"]
     stars = [line for line in stars if line["identity"]["task"] == "interpolation"]
     assert len(stars) == 2
     for line in stars:
-        assert f"split {line['identity']['split']}: {line['scores']['tll']:.6g}" in said
-        assert line["config_hash"] in said
-    commands = [shlex.split(text.split("again: ")[1]) for text in said.splitlines() if "again: " in text]
+        assert f"split {line['identity']['split']}: {line['scores']['tll']:.6g}" in message
+        assert line["config_hash"] in message
+    commands = [shlex.split(text.split("again: ")[1]) for text in message.splitlines() if "again: " in text]
     hashes = {fit_once.identity(*command[2:]).hash for command in commands}
     assert hashes == {line["config_hash"] for line in stars}
-    sources = [text.split("record: ")[1] for text in said.splitlines() if "record: " in text]
+    sources = [text.split("record: ")[1] for text in message.splitlines() if "record: " in text]
     for source in sources:
         file, _, number = source.rpartition(":")
-        assert json.loads(Path(file).read_text().splitlines()[int(number) - 1])["config_hash"] in said
+        assert json.loads(Path(file).read_text().splitlines()[int(number) - 1])["config_hash"] in message
 
 
 def test_a_direct_comparison_leads_to_both_of_its_runs(fresh, capsys):
     assert fit_once.command("results", "trace", "lindinger2020_table2", *GIVEN, f"results_dir={fresh}") == 0
-    said = capsys.readouterr().out
+    message = capsys.readouterr().out
     (first, *_) = [line for line in lines_of(fresh, "pair") if line["second"]["method"] == "mf"]
-    assert f"split {first['first']['split']}: {first['win_frequency']:.6g}" in said
-    assert {"method=star", "method=mf", "method=sghmc"} <= set(said.split())
+    assert f"split {first['first']['split']}: {first['win_frequency']:.6g}" in message
+    assert {"method=star", "method=mf", "method=sghmc"} <= set(message.split())
 
 
 def test_a_comparison_of_a_rerun_run_is_dropped(fresh):
@@ -650,14 +650,14 @@ def test_a_run_that_is_repeated_has_the_same_bits(made, fresh, monkeypatch, caps
 
 
 @pytest.mark.parametrize(
-    ("moved", "cpu", "code", "said"),
+    ("moved", "cpu", "code", "message"),
     [
         (0.019, "another", 0, "agree within their bounds, not to the bit"),
         (0.021, "another", 1, "the scores DIFFER: nlpp, tll;"),
         (1e-9, None, 1, "processor, versions and threads are the same"),
     ],
 )
-def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, capsys, moved, cpu, code, said):
+def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, capsys, moved, cpu, code, message):
     fit_once.without_training(monkeypatch)
     clean = {"commit": "0" * 40, "dirty": False}
     monkeypatch.setattr("dgpbench.system.provenance.git_state", lambda: clean)
@@ -673,7 +673,7 @@ def test_scores_must_agree_to_the_bit_or_within_the_bound(fresh, monkeypatch, ca
     edit_shared(fresh, change_shared)
     assert fit_once.command("results", "redo", edit(fresh, change)) == code
     shown = capsys.readouterr().out
-    assert said in shown
+    assert message in shown
     (row,) = [text.split() for text in shown.splitlines() if text.startswith("tll ") and text.count(".") > 1]
     assert float(row[3]) == pytest.approx(-moved, rel=0.06)
 
@@ -685,7 +685,7 @@ def test_a_rerun_on_other_rows_does_not_agree(fresh, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("export",), "holds no run"),
         (("export", "dataset=boston"), "name one"),
@@ -699,10 +699,10 @@ def test_a_rerun_on_other_rows_does_not_agree(fresh, monkeypatch, capsys):
         (("redo", "method=star"), "has no record"),
     ],
 )
-def test_impossible_requests_are_clean_errors(tmp_path, monkeypatch, capsys, words, said):
+def test_impossible_requests_are_clean_errors(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
     assert fit_once.command("results", *words) == 2
     shown = capsys.readouterr().err
-    assert said in shown
+    assert message in shown
     assert len(shown.strip().splitlines()) == 1

@@ -1,4 +1,4 @@
-"""README.md and docs/: their generated parts say what the compact records say, and nothing else is touched."""
+"""Generated parts of README.md and docs/ match the compact records, and all other text is unchanged."""
 
 import hashlib
 import re
@@ -106,7 +106,7 @@ def made(tmp_path_factory) -> Path:
 
 
 def part(folder: Path, name: str) -> str:
-    """What stands between the markers of a part."""
+    """Return the text between the markers of a part."""
     page = next(page for page, names in PAGES.items() if name in names)
     begin, end = f"<!-- made by `make docs`: {name} -->", f"<!-- end of {name} -->"
     return (folder / page).read_text().partition(begin)[2].partition(end)[0].strip()
@@ -135,7 +135,7 @@ OWN = {
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory) -> Path:
-    """Methods on two data sets, one of which has quantiles alone, and one four of the ten splits of boston."""
+    """Methods on two data sets: one has quantiles only, and one has four of the ten splits of boston."""
     return own_pages(tmp_path_factory.mktemp("own"), OWN)
 
 
@@ -325,10 +325,10 @@ def test_a_check_names_what_is_not_current_and_writes_nothing(made, tmp_path, ca
     before = page.read_bytes()
     capsys.readouterr()
     assert docs("--check", str(tmp_path / "copy")) == 1
-    said = capsys.readouterr().err
-    assert "docs/results.md is not what results/records gives" in said
-    assert f"{PICTURES[0]} is not" in said
-    assert "README.md is not" not in said
+    message = capsys.readouterr().err
+    assert "docs/results.md is not what results/records gives" in message
+    assert f"{PICTURES[0]} is not" in message
+    assert "README.md is not" not in message
     assert page.read_bytes() == before
 
 
@@ -346,7 +346,10 @@ def test_a_picture_of_other_numbers_is_not_current(made, tmp_path, capsys):
     ("page", "reason"),
     [
         ("<!-- made by `make docs`: front -->\n", "the markers of front in README.md have no partners"),
-        ("<!-- made by `make docs`: frnt -->\n<!-- end of frnt -->\n", "README.md asks for 'frnt'; did you mean front"),
+        (
+            "<!-- made by `make docs`: frnt -->\n<!-- end of frnt -->\n",
+            "README.md names the unknown part 'frnt'; did you mean front",
+        ),
         (None, "has no README.md; name the folder of a checkout"),
     ],
 )
@@ -474,8 +477,8 @@ def test_restarted_fits_are_counted_beside_failures(tmp_path, monkeypatch):
     assert fit_once.command("results", "export", f"results_dir={tmp_path}/results") == 0
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
-    said = "Failures: none. Begun again at a larger jitter: 3 runs (sgp L1 on naval 2, sgp L1 on yacht 1)."
-    assert said in part(tmp_path, "dgpbench_uci")
+    message = "Failures: none. Begun again at a larger jitter: 3 runs (sgp L1 on naval 2, sgp L1 on yacht 1)."
+    assert message in part(tmp_path, "dgpbench_uci")
     assert "Failures: none. Begun again at a larger jitter: 2 runs (" in part(tmp_path, "lindinger2020_table1")
 
 

@@ -66,7 +66,7 @@ def test_texts_of_a_page_do_not_overlap(name):
 
 
 def overlapping(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of titles, axis labels, tick labels and shared legends whose boxes meet."""
+    """Return the pairs of overlapping titles, axis labels, tick labels and shared legends."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
@@ -88,7 +88,7 @@ def _texts(ax):
 
 
 def _meet(one, other) -> bool:
-    """Whether two boxes share more than a pixel."""
+    """Return whether two boxes overlap by more than a pixel."""
     width = min(one.x1, other.x1) - max(one.x0, other.x0)
     height = min(one.y1, other.y1) - max(one.y0, other.y0)
     return width > 1 and height > 1

@@ -119,7 +119,7 @@ def test_a_complete_table_has_statistics(toy, results, tmp_path):
 
 @pytest.mark.full
 def test_marks_that_depend_on_another_task_are_on_the_page(toy, results, tmp_path):
-    """Table S3's bold is for what is as good as sgp in interpolation as well."""
+    """Table S3 prints in bold what is as good as sgp in interpolation as well."""
     for task in ("extrapolation", "interpolation"):
         for method, num_layers in (("sgp", 1), ("star", 3)):
             for split in range(10):
@@ -141,7 +141,7 @@ def test_the_page_names_another_budget_with_more_runs(toy, results, tmp_path):
 
 @pytest.mark.full
 def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp_path, monkeypatch):
-    """With a plug-in, which joins an item: the workers have to know it too; and where no socket can be made."""
+    """With a plug-in that joins an item, the workers load it too; also if no socket can be opened."""
     guest = tmp_path / "in_sections.py"
     guest.write_text("from dgpbench.plugins import Method\nMETHOD = Method('in_sections', lambda *given: None)\n")
     load_file(guest)

@@ -1,4 +1,4 @@
-"""``--output``: where a command's result may go, and what becomes of what stands there."""
+"""``--output``: accepted paths, and what happens to an existing file."""
 
 import os
 import stat
@@ -26,7 +26,7 @@ def timings(path) -> None:
 
 
 def written(capsys) -> str:
-    """The table as it is printed where no --output is given."""
+    """Return the table that is printed without --output."""
     assert fit_once.command(*TABLE) == 0
     return capsys.readouterr().out
 
@@ -35,7 +35,7 @@ def written(capsys) -> str:
 def test_a_table_is_not_written_as_markdown_under_another_ending(name, tmp_path, capsys):
     (tmp_path / "results").mkdir()
     assert fit_once.command(*TABLE, "--output", name) == 2
-    assert f"--output {name} ends in none of .md, .tex, .csv, .html" in capsys.readouterr().err
+    assert f"--output {name} does not end in .md, .tex, .csv, .html" in capsys.readouterr().err
     assert not (tmp_path / name).exists()
     assert fit_once.command(*TABLE, "--output", name, "--format", "csv") == 0
     assert (tmp_path / name).read_text().startswith("metric,dataset,")
@@ -64,7 +64,7 @@ def test_a_pipe_stays_and_the_table_goes_into_it(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (".", "dgpbench: . is a folder, but a file is written; choose another place with --output"),
         ("", "argument --output: must not be empty"),
@@ -72,7 +72,7 @@ def test_a_pipe_stays_and_the_table_goes_into_it(tmp_path, capsys):
         ("socket", "socket is neither a file nor a pipe, and cannot be written; choose another place with --output"),
     ],
 )
-def test_an_impossible_output_path_is_a_clean_error(given, said, tmp_path, capsys):
+def test_an_impossible_output_path_is_a_clean_error(given, message, tmp_path, capsys):
     import socket
 
     (tmp_path / "afile").write_text("")
@@ -82,7 +82,7 @@ def test_an_impossible_output_path_is_a_clean_error(given, said, tmp_path, capsy
         before = sorted(tmp_path.iterdir())
         assert fit_once.command(*TABLE, "--output", given) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
 
@@ -117,16 +117,16 @@ def test_an_impossible_output_path_is_refused_with_the_flag_to_use(command, tmp_
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (("--plot", "--output", "foo.txt"), "--output foo.txt must end in .png, .pdf, .svg"),
         (("--output", "foo.png"), "--output foo.png is where --plot writes the picture; give both, or neither"),
     ],
 )
-def test_show_writes_a_picture_or_prints_why_not(flags, said, tmp_path, capsys):
+def test_show_writes_a_picture_or_prints_why_not(flags, message, tmp_path, capsys):
     write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
     assert fit_once.command("show", "results", *flags) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("foo*"))
 
 
@@ -134,9 +134,9 @@ def test_show_writes_a_picture_or_prints_why_not(flags, said, tmp_path, capsys):
     ("command", "unbuffered"),
     [("cite star", ""), ("list methods", ""), ("--version", ""), ("cite star", "1"), ("list methods", "1")],
 )  # it fails at the end, or with PYTHONUNBUFFERED at the first line
-@pytest.mark.parametrize(("stdout", "code", "said"), [("full", 2, "No space left on device"), ("closed", 0, "")])
-def test_a_full_or_closed_output_is_not_a_traceback(command, stdout, code, said, unbuffered):
-    """A full disk is one sentence; a reader that has read enough, as ``head`` has, is no error."""
+@pytest.mark.parametrize(("stdout", "code", "message"), [("full", 2, "No space left on device"), ("closed", 0, "")])
+def test_a_full_or_closed_output_is_not_a_traceback(command, stdout, code, message, unbuffered):
+    """A full disk is a clean error; a reader that closes the pipe early, as ``head`` does, is not an error."""
     if stdout == "full":
         taker = os.open("/dev/full", os.O_WRONLY)
     else:
@@ -148,8 +148,8 @@ def test_a_full_or_closed_output_is_not_a_traceback(command, stdout, code, said,
         called, stdout=taker, stderr=subprocess.PIPE, text=True, check=False, env=environment, timeout=100
     )
     os.close(taker)
-    assert (ended.returncode, len(ended.stderr.splitlines())) == (code, 1 if said else 0), ended.stderr
-    assert said in ended.stderr
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (code, 1 if message else 0), ended.stderr
+    assert message in ended.stderr
 
 
 def test_a_failure_stays_one_where_nobody_reads_what_it_prints(tmp_path):

@@ -165,7 +165,7 @@ def test_incomplete_cells_are_drawn_differently_from_complete_ones(name):
         ax = draw(make().assign(count=count, wanted=10), Figure().subplots())
         marks = [line for line in ax.lines if line.get_marker() not in ("None", "none", "", "x")]
         faces = [to_hex(line.get_markerfacecolor()) for line in marks]
-        if name == "elbo_boxes":  # whose marks are outliers
+        if name == "elbo_boxes":  # its marks are outliers
             faces = [to_hex(patch.get_facecolor()) for patch in ax.patches]
         named = [text for text in ax.get_legend_handles_labels()[1] if text.endswith("(3/10)")]
         named += [text.get_text() for text in ax.get_xticklabels() if "(3/10)" in text.get_text()]
@@ -287,7 +287,7 @@ def test_methods_without_a_score_are_left_out_of_its_ranks_alone(results, drawn)
 
 
 def test_a_score_that_predictions_do_not_give_is_left_out(results, capsys):
-    """A compact record has every score of its run: a table sends nobody to look for more."""
+    """A compact record has every score of its run, so a table does not refer to other files."""
     write(results, "gradient_boosting_quantiles", 1, 5, None, 1.3, [[0.5], [0.5], [0.5]])
     assert main(["results", "export", f"results_dir={results}"]) == 0
     (results / "runs").rename(results / "elsewhere")
@@ -300,10 +300,10 @@ def test_a_score_that_predictions_do_not_give_is_left_out(results, capsys):
 
 
 def test_every_panel_lists_all_methods_and_the_first_of_a_row_names_them(results, drawn):
-    """An exact GP is not asked of kin8nm: its line is empty there, and the other methods stay on theirs."""
+    """An exact GP is not planned on kin8nm: its line is empty there, and the other methods stay on theirs."""
     for dataset in ("boston", "kin8nm"):
         for split in range(2):
-            scores = {"tll": -2.0, "rmse": 1.0}  # of which the page of panels shows the first
+            scores = {"tll": -2.0, "rmse": 1.0}  # the page of panels shows the first
             write_toy(results, scores, dataset=dataset, method="mf", num_layers=2, split=split, budget="laptop")
     given = ("dataset=boston,kin8nm", "method=gpr,mf", "method.num_layers=1,2", "split=range(2)")
     boston, kin8nm = drawn("dgpbench_uci", *given)[0].axes

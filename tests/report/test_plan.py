@@ -91,7 +91,7 @@ def test_time_left_comes_from_runs_on_the_same_data_or_is_scaled(results):
     runs = planned(results, "dataset=boston,energy,naval", "method=mf", "split=0", "budget=smoke")
     assert seconds_each(runs, results) == [None] * 6
     write_seconds(results, 100.0, method="sgp", num_layers=1, dataset="energy", split=5)
-    assert seconds_each(runs, results) == [None] * 6  # a sparse GP says nothing of a deep one
+    assert seconds_each(runs, results) == [None] * 6  # a sparse GP's time is not used for a deep one
     write_seconds(results, 10.0, method="mf", num_layers=2, dataset="energy", split=5)
     cells = [(run.run.dataset_name, run.run.method.num_layers) for run in runs]
     each = dict(zip(cells, seconds_each(runs, results), strict=True))
@@ -166,7 +166,7 @@ def test_methods_without_a_run_are_estimated_by_their_products(results, capsys, 
 
 
 def test_without_a_record_the_time_is_what_the_products_take(results, capsys):
-    """Twice as many runs, twice the time; a method that ends where it converges is not counted."""
+    """Twice as many runs take twice the time; methods that end at convergence are not counted."""
     given = ("lindinger2020_table1", "dataset=boston", "method=mf", "method.num_layers=2", f"results_dir={results}")
     hours = []
     for splits in ("0,1", "range(10)"):
@@ -174,7 +174,7 @@ def test_without_a_record_the_time_is_what_the_products_take(results, capsys):
         (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("left with")]
         assert ", by matrix products" in line
         hours.append(minutes(line.partition("between ")[2].partition(" and ")[0]))
-    assert 2 < hours[1] / hours[0] < 12  # rates are measured anew each time
+    assert 2 < hours[1] / hours[0] < 12  # rates are measured each time
     assert main(["plan", "dgpbench_uci", "dataset=boston", "method=sgpr", "split=0", f"results_dir={results}"]) == 0
     assert "1 run without a time estimate" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""The papers' numbers and the standard errors that follow from what is printed."""
+"""The papers' numbers and the standard errors derived from the printed spreads."""
 
 import math
 from collections import Counter

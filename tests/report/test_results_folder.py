@@ -1,4 +1,4 @@
-"""The folder that ``results_dir`` names: a file is refused, and one that cannot hold results is said to be none."""
+"""The folder of ``results_dir``: a file is refused, and a folder that cannot contain results is reported."""
 
 import json
 import shutil
@@ -50,10 +50,10 @@ def test_a_file_as_results_folder_is_refused(some, tmp_path, monkeypatch, capsys
     fit_once.without_training(monkeypatch)
     (tmp_path / "file").write_text("text")
     assert call((READING | OTHERS)[name], tmp_path / "file") == 2
-    said = capsys.readouterr()
-    assert f"{tmp_path / 'file'} is a file; results_dir= names a folder" in said.err
-    assert len(said.err.splitlines()) == 1
-    assert said.out == ""
+    message = capsys.readouterr()
+    assert f"{tmp_path / 'file'} is a file; results_dir= names a folder" in message.err
+    assert len(message.err.splitlines()) == 1
+    assert message.out == ""
     assert (tmp_path / "file").read_text() == "text"
 
 
@@ -62,7 +62,7 @@ def test_a_file_as_results_folder_is_refused(some, tmp_path, monkeypatch, capsys
 def test_a_folder_that_cannot_hold_results_is_reported(some, tmp_path, capsys, name):
     shutil.copytree(some / "runs", tmp_path / "copied")
     (tmp_path / "else" / "records").mkdir(parents=True)
-    for folder, said in {
+    for folder, message in {
         tmp_path
         / "typo": "does not exist; set results_dir= to the folder that contains runs/ or records/, or fill it with "
         "`dgpbench results import FOLDER`",
@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_hold_results_is_reported(some, tmp_path, capsys, n
         tmp_path / "copied": "holds runs itself; results_dir= names a folder that holds them below runs/",
     }.items():
         call(READING[name], folder)
-        assert capsys.readouterr().err.count(f"{folder} {said}") == 1
+        assert capsys.readouterr().err.count(f"{folder} {message}") == 1
     assert not (tmp_path / "typo").exists()
 
 

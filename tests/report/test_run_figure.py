@@ -1,4 +1,4 @@
-"""The picture of one run: what is drawn, from files, without a display."""
+"""The picture of one run, drawn from its files without a display."""
 
 import subprocess
 import sys
@@ -150,5 +150,5 @@ def test_drawing_imports_no_pyplot_and_keeps_the_callers_style():
         "r.run_figure(p, None, {}, 'title')\n"
         "print('tensorflow' in sys.modules, 'matplotlib.pyplot' in sys.modules, before == dict(matplotlib.rcParams))"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert answer.stdout.split() == ["False", "False", "True"], answer.stderr
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout.split() == ["False", "False", "True"], ended.stderr

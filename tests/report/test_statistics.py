@@ -139,7 +139,7 @@ def test_the_best_method_is_that_of_the_tables_ranks():
     "differences", [[0, -1, -2, -3, -4, -5], [1, -1, -2, -2, -3, -4, -5], [-1, 2, -1, 2, -1, -2, 2], [0, 0, 2, -2, 3]]
 )
 def test_p_values_with_ties_are_those_of_all_signs(differences):
-    """Ranks of the sizes of what is not zero, tied ones at their mean; every choice of signs is as likely."""
+    """Exact p-value of signed ranks: zeros are dropped, ties share their mean rank, all signs are equally likely."""
     found = statistics.wilcoxon_holm(by_split(differences, [0.0] * len(differences)))["p_value"].item()
     given = np.array([value for value in differences if value])
     ranks = pd.Series(np.abs(given)).rank().to_numpy()
@@ -200,7 +200,7 @@ SPLITS, SETS, SHARE = 10, 8, 1 / 9  # Table 1: eight data sets, ten splits, nine
 
 
 def simulated(shift: float, generator: np.random.Generator, methods: int = 7) -> pd.DataFrame:
-    """Losses whose differences to ``ref`` correlate over splits by n_test / n; ``shift`` in deviations over splits."""
+    """Draw losses with differences to ``ref`` that correlate over splits by n_test / n; ``shift`` in deviations."""
     correlation = SHARE / (1 + SHARE)
     shared = generator.standard_normal((SETS, 1, methods)) * np.sqrt(correlation / (1 - correlation))
     values = shared + generator.standard_normal((SETS, SPLITS, methods)) + shift

@@ -1,4 +1,4 @@
-"""Tables from toy records: the text itself, and what must never happen in a cell."""
+"""Tables from toy records: their text, and cells that must stay empty."""
 
 import numpy as np
 import pandas as pd
@@ -89,9 +89,9 @@ def test_a_failed_run_is_counted_once_for_several_metrics(results):
     who = {"method": "sgp", "num_layers": 1, "budget": "laptop"}
     write_toy(results, {"tll": -2.5, "crps": 1.0, "rmse": 3.0}, split=0, **who)
     write_toy(results, status="diverged", split=1, **who)
-    said = text(results, "dgpbench_uci", "dataset=boston", "method=sgp")
-    assert "- 1 run failed, diverged or timed out, and no mean counts them." in said
-    assert said.count("1/10") == 3
+    message = text(results, "dgpbench_uci", "dataset=boston", "method=sgp")
+    assert "- 1 run failed, diverged or timed out, and no mean counts them." in message
+    assert message.count("1/10") == 3
 
 
 def test_all_formats_have_the_same_content(boston):
@@ -133,7 +133,7 @@ def test_other_runs_never_share_a_cell(results, other):
 
 
 def test_a_run_with_other_settings_enters_no_mean(results, monkeypatch):
-    """What an edited file of conf/ leaves behind; the others have the settings of today."""
+    """An edited file of conf/ leaves records of earlier settings; the others have the current settings."""
     wanted = {each.run.split: each.run for each in plan_of(load(TABLE1, ["dataset=boston", "method=sgp"]))}
     edited = {3: {"learning_rate": 0.5}}
     monkeypatch.setattr(

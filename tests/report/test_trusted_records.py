@@ -37,7 +37,7 @@ def file_of(results: Path) -> Path:
 
 
 def test_a_digit_changed_in_200_places_is_always_detected(three, capsys):
-    """By verify everywhere; where the number itself changes, by whoever reads it."""
+    """``verify`` detects every change; readers detect a change of the number itself."""
     raw, compact = next(three.rglob("split1-seed0/record.json")), file_of(three)
     draws = random.Random(0)
     for path in (raw, compact):
@@ -94,17 +94,17 @@ IMPOSSIBLE = {
 }
 
 
-@pytest.mark.parametrize("said", IMPOSSIBLE)
-def test_impossible_scores_are_refused_in_raw_and_compact_records(three, capsys, said):
-    forge(next(three.rglob("split0-seed0/record.json")), lambda record: record["scores"].update(IMPOSSIBLE[said]))
+@pytest.mark.parametrize("message", IMPOSSIBLE)
+def test_impossible_scores_are_refused_in_raw_and_compact_records(three, capsys, message):
+    forge(next(three.rglob("split0-seed0/record.json")), lambda record: record["scores"].update(IMPOSSIBLE[message]))
     path = file_of(three)
     whole = [json.loads(text) for text in path.read_text().splitlines()]
     line = next(line for line in whole if line["kind"] == "run" and line["identity"]["split"] == 2)
-    line["scores"].update(IMPOSSIBLE[said])
+    line["scores"].update(IMPOSSIBLE[message])
     line["digest"] = digest_of(line)
     path.write_text("".join(json.dumps(each, sort_keys=True, separators=(",", ":")) + "\n" for each in whole))
     assert fit_once.command("results", "verify", str(three)) == 1
-    assert capsys.readouterr().out.count(said) == 2
+    assert capsys.readouterr().out.count(message) == 2
 
 
 def test_coverage_counts_must_give_the_coverages(tmp_path, capsys):

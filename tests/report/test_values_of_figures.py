@@ -1,7 +1,7 @@
-"""What figures plot, read back from their axes: from records on disk, through ``dgpbench figure``, to the artists.
+"""Values plotted by figures, read from their axes: from records through ``dgpbench figure`` to the artists.
 
 Nothing is rendered: ``drawn`` keeps the figures that the command hands to matplotlib for saving. Expected values are
-computed here, from what was put into the records.
+computed here from the records' content.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def stored(C: np.ndarray) -> dict[str, np.ndarray]:
         "mean_2": np.zeros((1, 2)),
         "diagonal_1": np.stack([C[:2, :2], C[2:4, 2:4]]),
         "diagonal_2": C[None, 4:, 4:],
-        "coupling_2_1": np.stack([C[4:, 2:4], C[4:, :2]]),  # the second GP first: pairs say which is which
+        "coupling_2_1": np.stack([C[4:, 2:4], C[4:, :2]]),  # the second GP first: pairs identify them
         "pairs_2_1": np.array([[0, 1], [0, 0]]),
     }
 
@@ -94,7 +94,7 @@ def assert_heatmap(ax: Axes, matrix: np.ndarray, *, beside: Sequence[np.ndarray]
 
 
 def assert_correlations(ax: Axes, S: np.ndarray) -> None:
-    """The marks of FC, whose two GPs of the first layer are independent here (``factor_of``)."""
+    """Marks of FC, with two independent GPs in the first layer here (``factor_of``)."""
     R = np.abs(S) / np.sqrt(np.outer(np.diag(S), np.diag(S)))
     expected = {"one GP": [R[0, 1], R[2, 3], R[4, 5]], "arrow": R[:4, 4:]}
     assert [text.get_text() for text in ax.get_yticklabels()] == list(expected)
@@ -347,7 +347,7 @@ def running_median(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def calibration_points(seed: int, rows: int = 60) -> pd.DataFrame:
-    """Rows whose error, variance, distance and PIT have nothing to do with one another."""
+    """Rows with independent errors, variances, distances and PITs."""
     rng = np.random.default_rng(seed)
     values = {"y": rng.normal(size=rows), "mean": rng.normal(size=rows), "variance": rng.gamma(2.0, size=rows)}
     values |= {
@@ -401,7 +401,7 @@ def test_the_pit_histogram_and_the_reliability_diagram_of_all_splits(splits_of_s
 
 
 def synthetic_run(results: Path, posterior: dict[str, np.ndarray], **identity) -> pd.DataFrame:
-    """A run on the synthetic data set bimodal whose record names the data that it was run on; its points with x."""
+    """A run on the synthetic data set bimodal with the data named in its record; its points with x."""
     from dgpbench.config.groups import describe
     from dgpbench.data import datasets
 
@@ -625,7 +625,7 @@ def test_the_probability_of_improvement_is_the_share_of_splits_won(ranked):
     assert names == ["MF L3 beats SGP L1", "MF L3 beats MF L2"]  # from below: the worst method is lowest
     dots = error_bars(ax)
     assert dots[0] == (1.0, 0.0, 1.0, 1.0)
-    # MF L3 beats MF L2 on 2 of 2, 1 of 2 and 1 of 2 splits. Drawn anew, the wins are 2 + Binomial(4, 1/2) of 6.
+    # MF L3 beats MF L2 on 2 of 2, 1 of 2 and 1 of 2 splits. Resampled, the wins are 2 + Binomial(4, 1/2) of 6.
     assert dots[1][0] == pytest.approx(4 / 6)
     assert binom.cdf(0, 4, 0.5) > 0.05  # so that the 95 % interval reaches both ends
     np.testing.assert_allclose(dots[1][1:], [1.0, 2 / 6, 1.0])
@@ -634,7 +634,7 @@ def test_the_probability_of_improvement_is_the_share_of_splits_won(ranked):
 @pytest.mark.parametrize(
     ("won", "expected"),
     [
-        # Wins drawn anew are Binomial(8, 1/2) of 8: 0.4 % at most none, 3.5 % at most one, so 2.5 % lies at one.
+        # Resampled wins are Binomial(8, 1/2) of 8: 0.4 % at most none, 3.5 % at most one, so 2.5 % lies at one.
         ((2, 2), (1 / 2, 1 / 8, 7 / 8)),
         # They are 4 + Binomial(4, 3/4) of 8: 0.4 % at most four, 5.1 % at most five, so 2.5 % lies at five.
         ((4, 3), (7 / 8, 5 / 8, 1.0)),

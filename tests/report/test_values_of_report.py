@@ -92,7 +92,7 @@ def test_a_table_and_its_comparison_agree_on_ten_splits(results):
 
 
 def finding_of(results: Path, item: str) -> str:
-    """The sentence that the report's section of an item begins with."""
+    """Return the first sentence of an item's section in the report."""
     output = results.parent / "report.html"
     assert main(["report", str(results), "--output", str(output)]) == 0
     (section,) = re.findall(rf'<section id="{item}-paper">.*?</section>', output.read_text(), flags=re.DOTALL)
@@ -142,7 +142,7 @@ def test_an_items_page_explains_numbers_without_standard_errors(results):
     for method in ("aepmcm", "mf"):
         write_toy(results, {"rmse": 3.0, "tll": -2.0}, dataset="bimodal", protocol="hernandez2018", method=method)
     assert finding_of(results, "hernandez2018_table521") == (
-        "4 of 4 published cells are redone, 4 of which cannot be judged for want of a standard error."
+        "4 of 4 published cells are redone, 4 without a standard error are not judged."
     )
 
 
@@ -157,7 +157,7 @@ def test_an_items_page_names_all_seconds_that_disagree(results):
         write_toy(results, {"rmse": 9.0, "tll": -3.0}, task="fixed", dataset="year", method=method, overrides=overrides,
                   protocol="hernandez2018", record={"seconds": seconds, "iterations": 100})  # fmt: skip
     assert finding_of(results, "hernandez2018_table531") == (
-        "15 of 15 published cells are redone, 10 of which cannot be judged for want of a standard error. "
+        "15 of 15 published cells are redone, 10 without a standard error are not judged. "
         "seconds_per_step: 3 of 5 judged cells (60 %) of similar relative cost, 1 faster, 1 slower; 0 left out. "
         "The misses are aepmcm_r20 L3 on year (slower), mf_r20 L3 on year (faster)."
     )
@@ -214,7 +214,7 @@ def test_ranks_are_of_means_over_splits_and_friedman_over_data_sets(results):
     )
     assert f"further apart than {difference:.2f} differ at level 0.05" in note
     improvement = found["Probability of improvement, tll"]
-    # MF L3 has the larger density on 2 of 2, 1 of 2 and 1 of 2 splits; drawn anew, on 2 + Binomial(4, 1/2) of 6.
+    # MF L3 has the larger density on 2 of 2, 1 of 2 and 1 of 2 splits; resampled, on 2 + Binomial(4, 1/2) of 6.
     assert binom.cdf(0, 4, 0.5) > 0.05
     assert texts(improvement) == [
         ["MF L3", "MF L2", "0.67", "0.33", "1.00"],

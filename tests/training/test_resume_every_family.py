@@ -57,7 +57,7 @@ FAMILIES = [
 
 
 class Copied(Checkpoints):
-    """Checkpoints that are always due; ``copies`` says which are copied, and where to."""
+    """Checkpoints that are always due; ``copies`` maps steps to copy to their targets."""
 
     def __init__(self, directory, key, copies=None):
         super().__init__(directory, key, every_seconds=0.0)

@@ -28,7 +28,7 @@ def inputs(num_rows, num_features=2, seed=0):
 
 
 def row_bounds(y):
-    """Each row's share of the ELBO of one layer whose q is the prior, with k(x, x) = 1."""
+    """Share of each row in the ELBO of one layer with q equal to the prior and k(x, x) = 1."""
     return norm.logpdf(y, 0, np.sqrt(NOISE)) - 1 / (2 * NOISE)
 
 
@@ -37,7 +37,7 @@ def row_bounds(y):
 
 @pytest.mark.parametrize(("num_rows", "batch_size"), [(40, 4), (25, 10), (12, 500)])
 def test_ten_steps_that_are_whole_epochs_see_each_row_equally_often(num_rows, batch_size):
-    """A row of the trace is the mean over ten steps: a whole number of epochs, across whose ends batches may reach."""
+    """A row of the trace is the mean over ten steps: a whole number of epochs, with batches across their ends."""
     y = 3 * np.random.default_rng(1).normal(size=num_rows)
     fitted = fit(inputs(num_rows), y, FROZEN, f"training.batch_size={batch_size}")
     assert [row.iteration for row in fitted.trace] == [10, 20, 30, 40, 50]
@@ -253,7 +253,7 @@ N = 24
 
 @pytest.fixture(scope="module")
 def held_out():
-    """Numbers of the rows that are held out, found from what a frozen run says of the others.
+    """Return the numbers of the held-out rows, derived from the trace of a frozen run.
 
     The squares of y are multiples of 2^n, n = 0 ... 23, so that a sum of them says which are in it.
     """
@@ -273,7 +273,7 @@ def held_out():
 
 
 def opposed(held_out, sign):
-    """Targets of 1, and of 1 or -1 where they are held out: training improves or worsens the validation score."""
+    """Targets of 1, and 1 or -1 in held-out rows: training improves or worsens the validation score."""
     y = np.ones(N)
     y[held_out] *= sign
     return y
@@ -368,7 +368,7 @@ def test_training_stops_without_failing_once_its_seconds_are_spent():
 
 
 def test_tracing_and_training_are_timed_apart_also_after_a_resume(tmp_path):
-    """What a log says of actions whose length is known: a counter stands in for the time."""
+    """Times of a log of actions of known length, with a counter as clock."""
     log = Monitor(checkpoints=Checkpoints(tmp_path, "key", 0.0))
     ticks = iter(range(1000))
     from dgpbench.training import monitor as module
