@@ -215,7 +215,7 @@ def wait(jobs: Iterable[str], launcher: Launcher) -> None:
     response = subprocess.run(command, capture_output=True, text=True)
     if response.returncode != 0:
         raise UserError(
-            f"Slurm cannot wait for the jobs: {_last_line(response.stderr)}; they continue to run and will leave records"
+            f"Slurm cannot wait for the jobs: {_last_line(response.stderr)}; they continue to run and write records"
         )
 
 
