@@ -6,11 +6,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from figure_axes import factor_of, lines, panels, stored
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from test_figures import overlapping
-from test_values_of_figures import factor_of, lines, panels, stored
 from toy_frames import FIGURES
 from toys import toy_points, toy_trace, write_toy
 
