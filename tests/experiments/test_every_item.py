@@ -17,7 +17,7 @@ import yaml
 
 from dgpbench.report import published
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MIRROR = ROOT.parent / "shared" / "data" / "mirror"
 # laptop_study and its like are of no paper and have no split 0: tests/report/test_docs.py has them.
 FILES = [path for path in sorted((ROOT / "conf" / "experiment").glob("*.yaml")) if "laptop_study" not in path.stem]

@@ -420,7 +420,7 @@ def test_doctor_finds_the_environment_of_the_tests_in_order(capsys):
 
 
 def test_doctor_lists_what_each_extra_adds_and_how_to_get_it(capsys):
-    with Path(__file__).parents[1].joinpath("pyproject.toml").open("rb") as file:
+    with Path(__file__).parents[2].joinpath("pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     assert main(["doctor"]) == 0
     shown = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("    extra ")]

@@ -121,7 +121,7 @@ def identities_of_today():
 def test_directories_and_hashes_are_those_stored():
     """Committed records are found by them. An intended change raises ``store.SCHEMA`` and rewrites the file:
 
-    python tests/test_identity.py
+    PYTHONPATH=tests python tests/runs/test_identity.py
     """
     assert identities_of_today() == json.loads(GOLDEN.read_text())
 

@@ -10,7 +10,7 @@ import fit_once
 import pandas as pd
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/own_data.md")
 SECTIONS = {"docs/own_data.md": (None, None), "README.md": ("### Your own data", "### Methods")}
 

@@ -9,7 +9,7 @@ import fit_once
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def in_a_process(folder: Path, code: str) -> str:

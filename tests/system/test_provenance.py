@@ -31,7 +31,7 @@ def test_the_git_state_is_of_the_packages_own_repository_only(tmp_path):
 
 
 def test_the_commit_in_a_record_is_that_of_this_checkout():
-    checkout = Path(__file__).resolve().parents[1]
+    checkout = Path(__file__).resolve().parents[2]
     assert checkout == provenance.SOURCE
     if (checkout / ".git").exists():
         head = subprocess.run(["git", "-C", checkout, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
