@@ -153,7 +153,7 @@ def written(tmp_path, text: str) -> str:
 WRONG_DATA = {
     "a file that is not there": (None, "y", "cannot be read"),
     "no target named": ("a,y\n1,2\n3,5\n", None, "needs dataset.path=FILE and dataset.target=COLUMN"),
-    "a target that is no column": ("a,b\n1,2\n3,5\n", "y", "dataset.target=y is not a column"),
+    "a target that is not a column": ("a,b\n1,2\n3,5\n", "y", "dataset.target=y is not a column"),
     "a column of texts": ("a,y\n1,2\nx,5\n", "y", "holds text in 1 cell (row 2 of 'a': 'x')"),
 }
 

@@ -50,7 +50,7 @@ def test_a_folder_is_searched_for_the_files_of_a_data_set(tmp_path: Path, only_s
     folder = tmp_path / "downloads" / "deep"
     folder.mkdir(parents=True)
     (folder / "t.csv").write_bytes(TABLE)
-    (folder / "letter.txt").write_text("Dear reader, this is no table.")
+    (folder / "letter.txt").write_text("Dear reader, this is not a table.")
     (folder / "photo.jpg").write_bytes(b"\xff\xd8")
     assert [row.status for row in datasets.import_path(tmp_path / "downloads")] == ["imported"]
 

@@ -25,7 +25,7 @@ def obstacle() -> str | None:
     if find_spec("submitit") is None:
         return "submitit is not installed: pip install '.[slurm]'"
     if shutil.which("sinfo") is None:
-        return "there is no Slurm here: apt-get install slurm-wlm munge, then scripts/start_slurm as root"
+        return "Slurm is not installed: apt-get install slurm-wlm munge, then scripts/start_slurm as root"
     up = subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True, text=True)
     return (
         None if up.stdout.strip() else "Slurm is not running: scripts/start_slurm, then export the SLURM_CONF it names"

@@ -76,7 +76,7 @@ def test_without_records_each_part_is_one_line(tmp_path):
         for name in names:
             text = part(tmp_path, name)
             assert len(text.splitlines()) == 1
-            assert text.startswith(("No run of ", "There is no picture yet"))
+            assert text.startswith(("No run of ", "The picture needs runs"))
     assert not list(tmp_path.rglob("*.png"))
     assert docs("--check", str(tmp_path)) == 0
 

@@ -81,7 +81,7 @@ def test_an_external_setting_narrows_nothing():
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         ("dataset=yacht", "leaves nothing of lindinger2020_table1; its dataset is one of boston"),
         ("dataset=bosten", "unknown dataset 'bosten'"),
@@ -93,10 +93,10 @@ def test_an_external_setting_narrows_nothing():
         ("+split=1", "settings can only be changed"),
     ],
 )
-def test_a_mistake_in_an_item_is_refused(given, says):
+def test_a_mistake_in_an_item_is_refused(given, message):
     with pytest.raises(UserError) as refusal:
         load(TABLE1, [given])
-    assert says in str(refusal.value)
+    assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 

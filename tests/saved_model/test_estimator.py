@@ -246,10 +246,10 @@ LONG_ENOUGH = {
 UNMET = {
     "gpr": {
         "check_estimators_dtypes": "y is one of 20 rows' integer features, without noise: the likelihood has no "
-        "maximum, k(X, X) + s2 I becomes singular, and the fit says that it diverged",
+        "maximum, k(X, X) + s2 I becomes singular, and the fit diverges",
     },
 } | {
-    method: {"check_regressors_train": "asks for a score that takes longer training, as in the test below"}
+    method: {"check_regressors_train": "requires a score that takes longer training, as in the test below"}
     for method in LONG_ENOUGH
 }
 

@@ -255,7 +255,7 @@ N = 24
 def held_out():
     """Return the numbers of the held-out rows, derived from the trace of a frozen run.
 
-    The squares of y are multiples of 2^n, n = 0 ... 23, so that a sum of them says which are in it.
+    The squares of y are multiples of 2^n, n = 0 ... 23, so that a sum identifies its terms.
     """
     y = np.sqrt(2.0 ** np.arange(N) * 2.0**-10)
     fitted = fit(inputs(N), y, FROZEN, *STOPPING)
