@@ -65,7 +65,7 @@ def test_a_run_with_other_settings_than_its_compact_record_is_refused(fresh, mon
             texts = path.read_text().replace(line["config_hash"], "0" * 64).splitlines()
             path.write_text("".join(signed(json.loads(text)) for text in texts))
     assert fit_once.command("run", *STAR, f"results_dir={fresh}") == 2
-    assert "exported with other settings" in capsys.readouterr().err
+    assert "made with other settings" in capsys.readouterr().err
     assert not (fresh / "runs").exists()
 
 
