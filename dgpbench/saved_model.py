@@ -308,7 +308,7 @@ def save(model: Model, directory: str | Path) -> Path:
 def load(directory: str | Path, say: Callable[[str], object] = warnings.warn) -> Model:
     """Load the model that ``save`` wrote, or that of a finished run.
 
-    :param say: receives a warning if a change of the model could not be noticed
+    :param say: receives a warning if a change of the model could not be detected
     :raises UserError: if there is no model, or it is damaged, changed or of a later dgpbench
     """
     directory = Path(directory).expanduser()
@@ -390,5 +390,5 @@ def _shape(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, tupl
             raise ValueError(f"{member.filename} contains Python objects")
         if file.tell() + math.prod(shape) * kind.itemsize != member.file_size:
             size = f"{member.file_size:,} bytes long"
-            raise ValueError(f"{member.filename} is {size}, but its header says {kind} {shape}")
+            raise ValueError(f"{member.filename} is {size}, but its header declares {kind} {shape}")
     return member.filename.removesuffix(".npy"), shape

@@ -55,7 +55,7 @@ class DeepGPProbaRegressor(BaseProbaRegressor):
     def _predict_proba(self, X: pd.DataFrame) -> NormalMixture:
         mixture = self.regressor_.predict_dist(_named(X)).mixture
         if not isinstance(mixture, GaussianMixture):
-            raise ValueError(f"method={self.method} predicts no normal mixture, which skpro's interface requires")
+            raise ValueError(f"method={self.method} does not predict a normal mixture, which skpro requires")
         S, N, _ = mixture.means.shape
         mu, sigma = (np.swapaxes(values, 0, 1) for values in (mixture.means, np.sqrt(mixture.variances)))
         return NormalMixture(np.full((N, S), 1 / S), mu, sigma, X.index, self._get_columns("predict"))

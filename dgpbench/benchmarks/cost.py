@@ -1,7 +1,7 @@
 """Expected run times: from finished runs and from counted products.
 
-A run's *work* is its iterations times the counted flops of a step (``floors``). Runs of one method whose steps are of
-similar size work at similar rates, so a finished run predicts others by the ratio of their work.
+A run's *work* is its iterations times the counted flops of a step (``floors``). Runs of one method with steps of
+similar size have similar rates, so a finished run predicts others by the ratio of their work.
 """
 
 from collections.abc import Iterator

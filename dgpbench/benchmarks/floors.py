@@ -140,7 +140,7 @@ def matched(cell: Cell) -> float:
 
     psi2 has P = M (M+1)/2 distinct entries: their exponents are one product with 2 T + 2 columns, their contraction
     with the GPs' matrices Q is another; Q = Lk^{-T} (S + m m^T - I) Lk^{-1} costs 5 M^3 a GP. The exponentials, B P a
-    layer, are not counted, and are no small part of such a step.
+    layer, are not counted, although they take a large part of such a step.
     """
     M, B = cell.M, cell.B
     total = 4 * M**2 * B * (1 + widths(cell)[0])

@@ -204,31 +204,31 @@ class Stepper:
 
     def warm_up(self) -> None:
         """Wait until data, model and graph are ready and the first blocks have run."""
-        self.facts = self._answer_to(json.dumps(asdict(self.cell)))
+        self.facts = self._response_to(json.dumps(asdict(self.cell)))
 
     def step(self) -> None:
         """Time one block."""
         if self.problem is None:
-            answer = self._answer_to("go")
+            response = self._response_to("go")
             if self.problem is None:
-                self.blocks.append(answer)
+                self.blocks.append(response)
 
-    def _answer_to(self, order: str) -> dict[str, Any]:
+    def _response_to(self, order: str) -> dict[str, Any]:
         assert self.process.stdin is not None  # pipes
         assert self.process.stdout is not None
-        with contextlib.suppress(OSError):  # the process has died, and its answer is empty
+        with contextlib.suppress(OSError):  # the process has died, and its response is empty
             self.process.stdin.write(order + "\n")
             self.process.stdin.flush()
         line = self.process.stdout.readline()
         if line:
-            answer = json.loads(line)
+            response = json.loads(line)
         else:  # the process has died
             code = self.process.wait()
             self.errors.seek(0)
             last = [f": {line.strip()}" for line in self.errors if line.strip()][-1:]
-            answer = {"problem": f"its process died (exit code {code}){''.join(last)}"}
-        self.problem = answer.get("problem")
-        return answer
+            response = {"problem": f"its process died (exit code {code}){''.join(last)}"}
+        self.problem = response.get("problem")
+        return response
 
 
 def measure(plan: Plan, say: Callable[[str], None] = lambda text: None) -> "pd.DataFrame":

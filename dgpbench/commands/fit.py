@@ -64,7 +64,7 @@ def _fit_and_save(run: Run, share: float, target: Path) -> int:
     table = datasets.load(run.dataset)
     run = run.with_dataset_name(table.name)
     kept = target / ".checkpoint"
-    # Named by the data: an interrupted fit goes on only if its rows are the same.
+    # Named by the data: an interrupted fit resumes only with the same rows.
     names = (f"{table.digest_xy[:16]}-without-{share:g}", f"{table.digest_xy[:16]}-all")
     first, second = (Checkpoints(kept / name, every_seconds=interval()) for name in names)
     held_out = held_out_scores(run, table, share, first) if share else None
@@ -88,7 +88,7 @@ def _fit_and_save(run: Run, share: float, target: Path) -> int:
         try:
             figure = run_figure(held_out.points, None, held_out.scores, title, target=model.description.target)
             print(f"picture: {save_figure(figure, target / 'figure.png', ANOTHER)}")
-        except Exception as problem:  # matplotlib, fonts, a full disk: the model is saved all the same
+        except Exception as problem:  # matplotlib, fonts, a full disk: the model is saved nevertheless
             print(f"no picture ({type(problem).__name__}: {problem})")
     print(f"model: {target}")
     return 0

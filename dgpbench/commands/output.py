@@ -34,7 +34,7 @@ def format_of(given: str | None, output: str | None, formats: tuple[str, ...]) -
     if formats == PICTURES and output and suffix not in PICTURES:
         raise UserError(f"--output {output} must end in {endings}, which names its format")
     if given is None and suffix not in (*formats, "txt", ""):
-        raise UserError(f"--output {output} ends in none of {endings}; --format says what to write there")
+        raise UserError(f"--output {output} does not end in {endings}; choose the format with --format")
     if given and suffix in formats and given != suffix:
         raise UserError(f"--format {given} and --output {output} disagree; leave one of them out")
     return given or (suffix if suffix in formats else formats[0])

@@ -91,7 +91,7 @@ def with_picture(run: Run, outcome: Outcome) -> Outcome:
         picture = save_run_figure(Path(outcome.directory))
     except UserError as nothing:
         return replace(outcome, message=f"{outcome.message}\nno picture: {nothing}")
-    except Exception as problem:  # matplotlib, fonts, a full disk: the record is written all the same
+    except Exception as problem:  # matplotlib, fonts, a full disk: the record is written nevertheless
         again = f"`dgpbench show {outcome.directory} --plot` tries again"
         return replace(outcome, message=f"{outcome.message}\nno picture ({type(problem).__name__}: {problem}); {again}")
     return replace(outcome, message=f"{outcome.message}\npicture: {picture}")

@@ -74,7 +74,9 @@ def run_directory(given: str) -> Path:
         return below[0]
     if below:
         raise UserError(f"{given} holds {len(below)} runs; name one of them, such as {below[0]}")
-    raise UserError(f"{given} is no run; runs lie below results/runs, each in the directory that `dgpbench run` names")
+    raise UserError(
+        f"{given} is not a run; runs are below results/runs, each in the directory that `dgpbench run` prints"
+    )
 
 
 _VERIFIED = {"digest": "as expected", "member sha256": "the file's sha256 as expected", "own": "a table of your own"}

@@ -227,7 +227,7 @@ class Cells:
         if not (typed := typed & self.present & ~self.is_text).any():
             return categories
         values = self.values[typed]
-        if self.values.dtype == object:  # where 1 and True differ, which factorize does not know
+        if self.values.dtype == object:  # 1 and True differ here, but not in factorize
             categories[typed] = [_text_that_tells(value) for value in values]
         else:
             codes, different = pd.factorize(values)

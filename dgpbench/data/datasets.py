@@ -131,7 +131,7 @@ LOADERS: dict[str, Callable[[Mapping[str, Any]], Table]] = {
 
 
 class Row(NamedTuple):
-    """One line of an answer."""
+    """One line of output."""
 
     name: str
     status: str

@@ -275,7 +275,7 @@ def download(url: str, target: Path) -> None:
         status = error.response.status_code if error.response is not None else 0
         raise Unreachable(f"HTTP {status}", transient=status == 429 or status >= 500) from error
     except (requests.Timeout, ReadTimeoutError) as error:  # no retry where the connection failed
-        raise Unreachable("no answer in time", transient=not isinstance(error, requests.ConnectTimeout)) from error
+        raise Unreachable("no response in time", transient=not isinstance(error, requests.ConnectTimeout)) from error
     except requests.RequestException as error:
         raise Unreachable("no connection") from error
     except ProtocolError as error:
@@ -283,11 +283,11 @@ def download(url: str, target: Path) -> None:
     except OSError:  # of the disk
         raise
     except Exception as error:  # requests, urllib3 and http.client each have their own for malformed headers
-        raise Unreachable("its answer is malformed") from error
+        raise Unreachable("its response is malformed") from error
 
 
 def body(url: str, title: str) -> Iterator[bytes]:
-    """Yield the body of an answer as it arrives, with a progress bar on a terminal if it is large."""
+    """Yield the body of a response as it arrives, with a progress bar on a terminal if it is large."""
     import requests
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn

@@ -284,7 +284,7 @@ class UserColumns:
 
 
 def describe_unknown_categories(counts: Counter[tuple[str, str]], where: str) -> list[str]:
-    """Return a sentence for each column with categories that ``transform`` did not know."""
+    """Return a sentence for each column with categories unknown to ``transform``."""
     sentences = []
     for name in dict.fromkeys(name for name, _ in counts):
         rows = {text: count for (column, text), count in counts.items() if column == name}

@@ -194,10 +194,10 @@ def in_queue(folder: Path) -> dict[str, str]:
 def waiting_or_running() -> set[str]:
     """Return this user's array tasks in the queue, such as 12_3."""
     command = ["squeue", "--me", "--array", "--noheader", "--format=%i"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if answer.returncode != 0:
-        raise UserError(f"squeue cannot list the queue: {_last_line(answer.stderr)}")
-    return set(answer.stdout.split())
+    response = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if response.returncode != 0:
+        raise UserError(f"squeue cannot list the queue: {_last_line(response.stderr)}")
+    return set(response.stdout.split())
 
 
 def wait(jobs: Iterable[str], launcher: Launcher) -> None:
@@ -206,10 +206,10 @@ def wait(jobs: Iterable[str], launcher: Launcher) -> None:
     account = [] if launcher.account is None else [f"--account={launcher.account}"]
     dependency = f"--dependency=afterany:{':'.join(sorted(set(jobs)))}"
     command = ["srun", "--quiet", "--time=1", "--ntasks=1", *partition, *account, dependency, "true"]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    if answer.returncode != 0:
+    response = subprocess.run(command, capture_output=True, text=True)
+    if response.returncode != 0:
         raise UserError(
-            f"Slurm cannot wait for the jobs: {_last_line(answer.stderr)}; they continue to run and will leave records"
+            f"Slurm cannot wait for the jobs: {_last_line(response.stderr)}; they continue to run and write records"
         )
 
 

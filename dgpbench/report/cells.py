@@ -66,7 +66,7 @@ def num_runs(item: Item) -> int:
             splits += len(sweep.values["split"])
             places.append((sweep.name_of(one["method"]), one["method.num_layers"], one["dataset"]))
     if len(item.sweeps) > 1 and len(set(places)) < len(places):
-        return len(plan_of(item))  # two sweeps may share a run, as in Fig. S7: only its identity tells
+        return len(plan_of(item))  # two sweeps may share a run, as in Fig. S7: only its identity shows it
     return splits
 
 

@@ -214,7 +214,7 @@ class Comparison:
         begin = f"{redone} of {len(self.cells)} published cells are redone"
         judged = sum(share.judged for share in shares)
         if redone > judged:
-            begin += f", {redone - judged} of which cannot be judged for want of a standard error"
+            begin += f", {redone - judged} without a standard error are not judged"
         texts = [f"{share.text}." for share in shares if share.judged]
         return " ".join([f"{begin}.", *texts, *([self.largest_miss] if judged else [])])
 

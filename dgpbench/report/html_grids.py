@@ -193,7 +193,7 @@ def reference_grid(metric: str, found: Compared) -> Grid:
         f"(Stouffer); Holm's correction over {len(table)} methods, level {LEVEL:g}. It uses every split, so that its p "
         f"has no floor: a difference of {size:.2g} standard deviations over splits on every data set is found with "
         f"probability {statistics.POWER:g}. 'better on' and 'worse on' name the data sets on which the test of that "
-        "data set alone finds it, with Holm's correction over all of them. It speaks of these data sets, not of others."
+        "data set alone finds it, with Holm's correction over all of them. It applies to these data sets only."
     )
     return Grid(caption, columns, rows, (note,))
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dgpbench.runs.summary import decimals
 
-# item -> a file with the columns dataset, split and one for each metric, and the method whose numbers they are
+# item -> a file with the columns dataset, split and one for each metric, and the method of these numbers
 BY_SPLIT = {"gal2016_classic": ("mc_dropout_classic.csv", "mc_dropout")}
 
 

@@ -1,7 +1,7 @@
 """Wall-clock limit of a run, ``timeout_minutes``, also where a step never returns.
 
 1. Between steps ``Monitor.check`` raises ``TimedOut``; the run can be resumed from its checkpoint.
-2. A grace period later, SIGALRM raises ``TimedOut`` in whatever Python waits for; a sweep goes on.
+2. A grace period later, SIGALRM raises ``TimedOut`` wherever Python waits; a sweep continues.
 3. One more grace period later, where C code does not return, a thread writes the record and ends the process.
 4. Where C code also holds Python's lock, so that no thread runs, another process writes the record and kills this one:
 
@@ -34,7 +34,9 @@ GRACE_SECONDS = 30.0  # for the step under way
 DYING_SECONDS = 5.0
 EXIT_CODE = 1
 EXIT_CODE_OF_WORKER = 124  # as timeout(1) has it: a worker that fails in some other way ends with 1
-ENDING = signal.SIGVTALRM  # has no handler; its exit code tells a pool a hang from a worker killed for lack of memory
+ENDING = (
+    signal.SIGVTALRM
+)  # has no handler; by its exit code a pool distinguishes a hang from a worker killed for lack of memory
 HUNG = "the run passed its limit (timeout_minutes) and did not respond; its process was terminated"
 
 

@@ -263,7 +263,7 @@ def file_problem(path: Path, stored: Mapping[str, Any]) -> str | None:
     if path.stat().st_size != stored["bytes"]:
         return f"{path} is {path.stat().st_size} bytes long instead of {stored['bytes']}"
     if hashlib.sha256(path.read_bytes()).hexdigest() != stored["sha256"]:
-        return f"{path} has other contents than its record says"
+        return f"{path} does not match the digest in its record"
     return None
 
 

@@ -91,7 +91,7 @@ def processors() -> int:
 
 
 def cpu_model(listing: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor as Linux lists it, or as Python knows it elsewhere: 'AMD EPYC (family 25, model 17)'.
+    """Return the processor from Linux's list, or elsewhere from Python: 'AMD EPYC (family 25, model 17)'.
 
     In a cloud, processors of several generations have the same name, and their vector units round differently.
     """

@@ -42,7 +42,7 @@ def start(num_threads: int, precision: str, *, bare: bool = False) -> None:
             with suppress(RuntimeError):  # TensorFlow has started already; the record has its number of threads
                 tf.config.threading.set_intra_op_parallelism_threads(num_threads)
                 tf.config.threading.set_inter_op_parallelism_threads(1)
-            tf.constant(0.0)  # the devices speak up at their first use
+            tf.constant(0.0)  # the devices print messages at their first use
             tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
     finally:
         if collecting:

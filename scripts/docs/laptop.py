@@ -60,8 +60,8 @@ def differences(name: str, frame: pd.DataFrame) -> str:
         [
             _summary(item, both, len(wanted)),
             grid,
-            f"A cell is the mean difference ± its standard error (pairs), 0/2 where there is none; {block.metric}: "
-            f"{unit_of(block.metric)}, and a difference above zero says that laptop is better.",
+            f"A cell is the mean difference ± its standard error (pairs), 0/2 if there is none; {block.metric}: "
+            f"{unit_of(block.metric)}, and a difference above zero means that laptop is better.",
             *_costs(name, frame),
         ]
     )
@@ -138,7 +138,7 @@ def _hours(costs: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
 def picture_text(frame: pd.DataFrame) -> str:
     """Return the picture, or a line that explains its absence."""
     if picture(frame) is None:
-        return "There is no picture yet: it needs runs at both budgets."
+        return "The picture needs runs at both budgets."
     return (
         f"![Test log-likelihood against seconds of training at both budgets](images/{PICTURE.name})\n\n"
         "Each line leads from the paper's budget (cross) to laptop (dot): means over the splits that both have."

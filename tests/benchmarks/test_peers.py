@@ -1,4 +1,4 @@
-"""What ``bench peers`` times is the same computation: each peer's loss is -ELBO / N. Skipped where they are not."""
+"""``bench peers`` times the same computation: each peer's loss is -ELBO / N. Skipped without the peers."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def check(found, layers, noise, X, Y):
     assert found == pytest.approx(expected, abs=8 * error)  # both are means over as many paths
 
 
-def test_gpflux_minimises_minus_the_elbo_by_row_and_computes_the_first_layer_once(data):
+def test_gpflux_minimises_minus_elbo_by_row_with_one_first_layer_pass(data):
     pytest.importorskip("gpflux")
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The picture of one run: what is drawn, from files, without a display."""
+"""The picture of one run, drawn from its files without a display."""
 
 import subprocess
 import sys
@@ -77,7 +77,7 @@ def test_error_bars_reach_two_standard_deviations_either_side_of_the_mean():
     assert "original units" in ax.get_ylabel()
 
 
-def test_error_bars_of_quantiles_are_the_central_interval_around_the_median():
+def test_error_bars_of_quantiles_are_central_intervals():
     quantiles = pd.DataFrame({"y": [0.0, 1.0], "q05": [-1.0, 0.5], "q50": [0.5, 1.0], "q95": [3.0, 1.5]})
     ax = axes()
     pictures.predicted_against_observed(quantiles, ax)
@@ -87,7 +87,7 @@ def test_error_bars_of_quantiles_are_the_central_interval_around_the_median():
     assert "90 %" in ax.get_title()
 
 
-def test_a_picture_shows_what_the_predictions_say_and_no_more():
+def test_a_picture_shows_only_what_the_predictions_contain():
     points = points_of(51)
     without_pit, means = points.drop(columns="pit"), points[["row", "y", "mean"]]
     assert len(pictures.run_figure(without_pit, trace_of([None] * 3), {"rmse": 3.0}, "a title").axes) == 2
@@ -138,7 +138,7 @@ def test_a_damaged_run_is_not_drawn(tmp_path):
         pictures.save_run_figure(directory, tmp_path / "figure.png")
 
 
-def test_a_run_without_points_says_so(tmp_path):
+def test_plotting_a_run_without_points_names_the_reason(tmp_path):
     directory = Identity(**WHO).directory(tmp_path)
     store.write_run(directory, record_of() | {"status": "failed"})
     with pytest.raises(ValueError, match="no predictions"):
@@ -146,7 +146,7 @@ def test_a_run_without_points_says_so(tmp_path):
 
 
 @pytest.mark.full
-def test_drawing_needs_neither_pyplot_nor_tensorflow_and_leaves_the_callers_style_alone():
+def test_drawing_imports_no_pyplot_and_keeps_the_callers_style():
     code = (
         "import sys, matplotlib; before = dict(matplotlib.rcParams); import dgpbench.report.figures.run_figure as r\n"
         "import numpy as np, pandas as pd\n"
@@ -154,5 +154,5 @@ def test_drawing_needs_neither_pyplot_nor_tensorflow_and_leaves_the_callers_styl
         "r.run_figure(p, None, {}, 'title')\n"
         "print('tensorflow' in sys.modules, 'matplotlib.pyplot' in sys.modules, before == dict(matplotlib.rcParams))"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert answer.stdout.split() == ["False", "False", "True"], answer.stderr
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout.split() == ["False", "False", "True"], ended.stderr

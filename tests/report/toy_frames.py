@@ -152,7 +152,7 @@ def samples() -> pd.DataFrame:
 
 
 def histogram() -> pd.DataFrame:
-    """The skewed one of ``samples``, with what the figure says beside it."""
+    """Return the skewed output of ``samples`` and the figure's text beside it."""
     values = samples()["1.0"]
     return pd.DataFrame({"value": values}).assign(mean=values.mean(), deviation=values.std(), p_value=1e-9)
 
