@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench import __version__
-from dgpbench.commands.arguments import Parser
+from dgpbench.commands.console import Parser
 from dgpbench.errors import UserError, printable
 from dgpbench.system import files, interrupts
 

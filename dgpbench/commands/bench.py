@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dgpbench.benchmarks import peers, timing
-from dgpbench.commands.arguments import add_actions, add_overrides
-from dgpbench.commands.output import say, write_output
+from dgpbench.commands.console import add_actions, add_overrides, say, write_output
 from dgpbench.system.files import ANOTHER_OUTPUT, check_file
 
 ACTIONS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dgpbench.commands.arguments import add_item
+from dgpbench.commands.console import add_item
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report.cells import cells

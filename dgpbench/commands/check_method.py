@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 
-from dgpbench.commands.arguments import add_overrides
+from dgpbench.commands.console import add_overrides
 from dgpbench.runs.method_checks import check
 from dgpbench.runs.resolve import parse_known, resolve_overrides
 

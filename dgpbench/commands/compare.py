@@ -2,8 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
-from dgpbench.commands.arguments import add_format, add_item
-from dgpbench.commands.output import TEXTS, format_of, write_output
+from dgpbench.commands.console import TEXTS, add_format, add_item, format_of, write_output
 from dgpbench.report.compare import comparison, render
 
 

@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
-from dgpbench.commands.arguments import add_actions
+from dgpbench.commands.console import add_actions
 from dgpbench.data import datasets
 
 ACTIONS = {

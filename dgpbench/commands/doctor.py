@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any, NamedTuple
 
-from dgpbench.commands.arguments import add_json
+from dgpbench.commands.console import add_json
 
 
 class Check(NamedTuple):

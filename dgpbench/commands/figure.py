@@ -5,8 +5,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dgpbench.commands.arguments import add_format, add_item
-from dgpbench.commands.output import PICTURES, format_of
+from dgpbench.commands.console import PICTURES, add_format, add_item, format_of
 from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.report.collect import collect

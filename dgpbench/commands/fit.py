@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
 
-from dgpbench.commands.arguments import add_overrides
+from dgpbench.commands.console import add_overrides
 from dgpbench.config.overrides import parse
 from dgpbench.errors import Diverged, UserError
 from dgpbench.methods.interface import OUTSIDE

@@ -5,8 +5,8 @@ from argparse import ArgumentParser, Namespace
 from importlib.metadata import entry_points
 from typing import Any
 
-from dgpbench.commands.arguments import add_json
 from dgpbench.commands.cite import reference
+from dgpbench.commands.console import add_json
 from dgpbench.config import groups
 from dgpbench.system.progress import counted
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dgpbench.benchmarks import cost
 from dgpbench.benchmarks.cost import TIMES_THE_PRODUCTS, Estimate
-from dgpbench.commands.arguments import add_item, add_json
+from dgpbench.commands.console import add_item, add_json
 from dgpbench.commands.validate import declared_sizes
 from dgpbench.experiments.items import load
 from dgpbench.experiments.plan import BLOCKED, CONFLICT, MISSING, Planned, count, matrix, plan_of

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from dgpbench.commands.arguments import add_overrides
-from dgpbench.commands.output import say
+from dgpbench.commands.console import add_overrides, say
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
 from dgpbench.data.cells import TableSettings

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from dgpbench.commands.arguments import add_results_dir
+from dgpbench.commands.console import add_results_dir
 
 
 def report(options: Namespace) -> int:

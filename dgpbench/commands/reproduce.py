@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dgpbench.commands.arguments import add_item
+from dgpbench.commands.console import add_item, say
 from dgpbench.commands.figure import default_path, draw
-from dgpbench.commands.output import say
 from dgpbench.commands.run import with_picture
 from dgpbench.errors import UserError
 from dgpbench.experiments import engine, slurm

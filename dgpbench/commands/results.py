@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dgpbench.commands.arguments import add_actions, add_item, add_overrides, add_results_dir
+from dgpbench.commands.console import add_actions, add_item, add_overrides, add_results_dir
 from dgpbench.config import groups
 from dgpbench.errors import UserError
 from dgpbench.runs import compact_records, store

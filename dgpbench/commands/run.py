@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench import __version__
-from dgpbench.commands.output import say
+from dgpbench.commands.console import say
 from dgpbench.config import groups
 from dgpbench.config.compose import compose
 from dgpbench.config.overrides import is_multirun, split_arguments

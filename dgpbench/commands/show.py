@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench import saved_model
-from dgpbench.commands.arguments import add_json
-from dgpbench.commands.output import PICTURES, format_of
+from dgpbench.commands.console import PICTURES, add_json, format_of
 from dgpbench.errors import UserError
 from dgpbench.runs import store, summary
 

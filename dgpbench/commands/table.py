@@ -4,8 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from dgpbench.commands.arguments import add_format, add_item
-from dgpbench.commands.output import TEXTS, format_of, write_output
+from dgpbench.commands.console import TEXTS, add_format, add_item, format_of, write_output
 from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.report import tables
