@@ -84,7 +84,7 @@ def sentence(capsys) -> str:
             ["run", "dataset=boston", "dataset.path=x.csv"],
             "use dataset=csv dataset.path=FILE dataset.target=COLUMN for a table of your own",
         ),
-        (["show", "nowhere"], "no run"),
+        (["show", "nowhere"], "is not a run"),
         (["data", "fetch", "bostn"], "did you mean boston?"),
     ],
 )

@@ -152,7 +152,8 @@ def test_predictions_that_are_not_finite_leave_a_gap_and_end_nothing():
 
     rows = Regression(np.zeros((3, 2)), np.zeros((3, 1)))
     table = SimpleNamespace(digest_xy="of a table")
-    problem = SimpleNamespace(restore=lambda mixture: mixture, test=rows, targets=rows.Y, table=table)
+    scaler = SimpleNamespace(restore=lambda mixture: mixture)
+    problem = SimpleNamespace(scaler=scaler, test=rows, targets=rows.Y, table=table)
     assert scorer_of_test_rows(resolve_overrides([*DEEP, TRACED]), problem)(predict) == (None, None)
 
 
