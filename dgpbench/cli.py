@@ -9,14 +9,15 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from dgpbench import __version__
-from dgpbench.commands.arguments import Parser
-from dgpbench.errors import UserError
-from dgpbench.system import files, interrupts, terminal
+from dgpbench.commands.console import Parser
+from dgpbench.errors import UserError, printable
+from dgpbench.system import files, interrupts
 
 COMMANDS = {
     "run": "train and score: dgpbench run method=star dataset=kin8nm",
@@ -40,6 +41,21 @@ COMMANDS = {
     "doctor": "versions, threads, cache, and what is missing",
 }
 WITH_ACTIONS = ("data", "results", "bench")  # without an action they print their help
+# Spaces of other widths and the joiners of scripts occur in real names, and are harmless.
+KEPT = "\n\t\u00a0\u2009\u202f\u3000\u200c\u200d"
+
+
+class EscapingStream:
+    """A text stream that escapes what is not printable: text from files cannot change colours, titles or the cursor."""
+
+    def __init__(self, stream: Any):
+        self.rich_proxied_file = stream  # rich draws its bars on the stream with this name
+
+    def write(self, text: str) -> int:
+        return self.rich_proxied_file.write(printable(text, KEPT))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = 0
     try:
         try:
-            with terminal.escaping():
+            output, errors = (each and EscapingStream(each) for each in (sys.stdout, sys.stderr))
+            with redirect_stdout(output), redirect_stderr(errors):
                 code = _handle(arguments)
         finally:
             if sys.stdout is not None:  # None if it was closed before the start
@@ -83,14 +100,19 @@ def _handle(arguments: list[str]) -> int:
     """Execute a command; turn invalid input, a missing package and interruptions into exit codes."""
     from dgpbench.config import groups
 
-    groups.find_by(_find, _offers)
+    groups.find_by("dgpbench.methods.plugins")
     try:
         with interrupts.handled():
             if any(argument.partition("=")[0] == "--plugin" for argument in arguments):
                 from dgpbench.methods.plugins import take_flags
 
                 arguments = take_flags(arguments)
-            return _dispatch(arguments)
+            if arguments in ([], *([name] for name in WITH_ACTIONS)):
+                arguments = [*arguments, "--help"]
+            if arguments[:1] in (["run"], ["validate"]):  # Hydra parses their arguments
+                return _function(arguments[0])(arguments[1:])
+            options = _parse(arguments)
+            return _function(options.command)(options)
     except UserError as refusal:
         print(f"dgpbench: {refusal}", file=sys.stderr)
         return 2
@@ -104,28 +126,7 @@ def _handle(arguments: list[str]) -> int:
         return interrupts.EXIT_CODES[interrupt.args[0] if interrupt.args else "SIGINT"]
 
 
-def _find(group: str, name: str) -> bool:
-    from dgpbench.methods import plugins
-
-    return plugins.find(group, name)
-
-
-def _offers(group: str) -> list[str]:
-    from dgpbench.methods import plugins
-
-    return plugins.offers(group)
-
-
-def _dispatch(arguments: list[str]) -> int:
-    if arguments in ([], *([name] for name in WITH_ACTIONS)):
-        arguments = [*arguments, "--help"]
-    if arguments[:1] in (["run"], ["validate"]):  # Hydra parses their arguments
-        return _function(arguments[0])(arguments[1:])
-    options = _parse(arguments)
-    return _function(options.command)(options)
-
-
-def _module(command: str) -> ModuleType:
+def _module(command: str) -> Any:
     name = "listing" if command == "list" else command.replace("-", "_")
     return import_module(f"dgpbench.commands.{name}")
 

@@ -24,9 +24,9 @@ from dgpbench.methods import plugins
 from dgpbench.predictive.distribution import PredictiveDistribution
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs.resolve import Run, parse_known, resolve_overrides
-from dgpbench.saved_model import Model, fit_model, quantile_name
+from dgpbench.saved_model import fit_model, quantile_name
 
-groups.find_by(plugins.find, plugins.offers)
+groups.find_by(plugins.__name__)
 OUTPUTS = ("default", "pandas")
 # Keys of the command line that are parameters of the estimator, or do not apply to a fit to given rows.
 SECTIONS = ("method", "training", "prediction", "dataset", "task")
@@ -104,7 +104,12 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
 
     def predict_quantiles(self, X: Any, q: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
         """Return the quantiles of y at probabilities q between 0 and 1, [N, len(q)]; columns q0.05, ... of a frame."""
-        probabilities = _probabilities(q)
+        try:
+            probabilities = np.asarray(q, dtype=np.float64)
+        except (TypeError, ValueError):
+            probabilities = np.array(np.nan)
+        if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
+            raise ValueError(f"q must be a list of probabilities between 0 and 1, such as [0.05, 0.5, 0.95], not {q!r}")
         parts = [mixture.quantile(probabilities)[..., 0].T for mixture in self._mixtures(X)]
         return self._output(np.concatenate(parts), X, [quantile_name(p) for p in probabilities])
 
@@ -148,7 +153,6 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         return resolve_overrides(overrides, plain(more | values, str))
 
     def _table(self, X: Any, y: Any, settings: TableSettings) -> Table:
-        """Return X and y as a table."""
         import pandas as pd
 
         frame, targets = _as_frame(X), _as_frame(y)
@@ -171,7 +175,6 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         return of_frame(frame, y, target, settings)
 
     def _mixtures(self, X: Any) -> Iterator[Densities]:
-        """Yield predictions of successive rows, in original units."""
         import pandas as pd
 
         check_is_fitted(self)
@@ -200,10 +203,8 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
             return values
         import pandas as pd
 
-        index = getattr(X, "index", None)
-        if columns is None:
-            return pd.Series(values, index=index, name=self.model_.description.target)
-        return pd.DataFrame(values, index=index, columns=columns)
+        index, target = getattr(X, "index", None), self.model_.description.target
+        return pd.DataFrame(values, index, columns) if columns else pd.Series(values, index, name=target)
 
 
 def _as_frame(table: Any) -> Any:
@@ -227,11 +228,6 @@ def load(path: str | Path) -> DeepGPRegressor:
     """
     with _plain_errors():
         model = saved_model.load(path)
-    return of_model(model)
-
-
-def of_model(model: Model) -> DeepGPRegressor:
-    """Return a model as a fitted estimator, with the parameters that it was fitted with."""
     choices = model.about["choices"]
     settings = {key: value for key, value in choices["overrides"].items() if not _is_foreign(key)}
     reading = {key: getattr(model.description.reading, key) for key in COLUMNS}
@@ -258,8 +254,7 @@ def settings_by_key(given: Any) -> dict[str, Any]:
 
     :raises ValueError: if they are not values by key
     """
-    if given is None:
-        return {}
+    given = {} if given is None else given
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         raise ValueError(f"settings must be values by key, such as {{'training.learning_rate': 0.01}}, not {given!r}")
     for key, value in given.items():
@@ -267,17 +262,6 @@ def settings_by_key(given: Any) -> dict[str, Any]:
             inner = next(iter(value), "learning_rate")
             raise ValueError(f"settings must be values by full key, such as {f'{key}.{inner}'!r}, not {key!r}")
     return dict(given)
-
-
-def _probabilities(given: Any) -> np.ndarray:
-    """Return ``q`` as an array; it must be a list of numbers between 0 and 1."""
-    try:
-        values = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.array(np.nan)
-    if values.ndim != 1 or not np.all((values > 0) & (values < 1)):
-        raise ValueError(f"q must be a list of probabilities between 0 and 1, such as [0.05, 0.5, 0.95], not {given!r}")
-    return values
 
 
 def _is_foreign(key: str) -> bool:

@@ -3,7 +3,7 @@
 It is a directory of plain arrays and JSON, or the directory of a finished run:
 
     MODEL/
-        model.json        kind, model (runs.description), about (choices, data, versions, scores), files, digest
+        model.json        kind, model (runs.problem.Description), about (choices, data, versions, scores), files, digest
         parameters.npz    the arrays by path; nothing is pickled
 
 ``model.json`` is written last. It contains size and sha256 of the other file and the digest of its own content: if it
@@ -38,13 +38,12 @@ from dgpbench.methods.plugins import is_of_this_code, packages_of
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs import record as records
 from dgpbench.runs import store
-from dgpbench.runs.description import FORMAT, Description, described_data
 from dgpbench.runs.fit import fit, monitoring, seeds_of, with_fewer_inducing_points
-from dgpbench.runs.problem import prepare
+from dgpbench.runs.problem import FORMAT, Description, prepare
 from dgpbench.runs.resolve import Run
 from dgpbench.system import provenance, tf_session
 from dgpbench.system.files import check_folder, replacing, write_whole
-from dgpbench.system.memory import available
+from dgpbench.system.provenance import available
 from dgpbench.training.checkpoints import Checkpoints
 from dgpbench.training.settings import OwnSettings
 
@@ -82,10 +81,7 @@ CHOICES = tuple(each.name for each in fields(Choices))
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn any error caused by a file from elsewhere into one sentence.
-
-    :param what: the beginning of that sentence
-    """
+    """Turn any error caused by a file from elsewhere into one sentence, which begins with ``what``."""
     try:
         yield
     except Exception as problem:
@@ -101,18 +97,12 @@ def refusing(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A fitted method: plain data and arrays, from which its predictor is built at the first prediction.
+    """A fitted method: plain data and arrays, from which its predictor is built at the first prediction."""
 
-    :param description: settings, columns and scales
-    :param arrays: parameters by path, from ``Predictor.parameters``
-    :param about: plain data about the fit: ``choices`` (see ``Choices``), ``data``, ``versions``, ...
-    :param source: the directory that it was loaded from; errors of its content are reported in one sentence
-    """
-
-    description: Description
-    arrays: Mapping[str, np.ndarray]
-    about: Mapping[str, Any]
-    source: str = ""
+    description: Description  # settings, columns and scales
+    arrays: Mapping[str, np.ndarray]  # parameters by path, from ``Predictor.parameters``
+    about: Mapping[str, Any]  # plain data about the fit: ``choices`` (see ``Choices``), ``data``, ``versions``, ...
+    source: str = ""  # the directory that it was loaded from; errors of its content are reported in one sentence
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -132,7 +122,6 @@ class Model:
     ) -> np.ndarray:
         """Return X [N, D] of a frame; its columns are found by name.
 
-        :param where: name of the frame in error messages
         :param reading: format of its cells, by default as in training
         :param unknown: collects the categories that training did not have
         :raises UserError: if a column is missing, or its content is of another kind than in training
@@ -189,18 +178,13 @@ def prediction_columns(mixture: Densities, quantiles: Sequence[float]) -> dict[s
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Scores of held-out rows.
-
-    :param num_repeated: held-out rows that are also training rows
-    :param scores: by metric, in original units
-    :param points: targets and predictions of the rows, as in a run's ``points.parquet``
-    """
+    """Scores of held-out rows."""
 
     num_train: int
     num_test: int
-    num_repeated: int
-    scores: dict[str, float]
-    points: "pd.DataFrame"
+    num_repeated: int  # held-out rows that are also training rows
+    scores: dict[str, float]  # by metric, in original units
+    points: "pd.DataFrame"  # targets and predictions of the rows, as in a run's ``points.parquet``
 
 
 def fit_model(
@@ -211,11 +195,9 @@ def fit_model(
     checkpoints: Checkpoints | None = None,
     named: bool = True,
 ) -> Model:
-    """Fit a model to the rows of a table.
+    """Fit a model to the rows of a table; the run's data, task and split are ignored.
 
-    :param run: method, settings, seed and threads; its data, task and split are ignored
     :param rows: numbers of the training rows, all by default
-    :param checkpoints: to resume an interrupted fit
     :param named: whether the columns' names are the user's
     :raises UserError: if the method cannot be fitted to the table
     :raises Diverged: if the fit diverges
@@ -232,7 +214,7 @@ def fit_model(
     axes = asdict(run.identity)
     about = {
         "choices": {key: axes[key] for key in CHOICES},
-        "data": described_data(table, problem.encoder, problem.scaler),
+        "data": problem.described_data(),
         "config": run.config,
         "config_hash": run.config_hash,
         "scores": {},
@@ -254,10 +236,7 @@ def fit_model(
 
 
 def held_out_scores(run: Run, table: Table, fraction: float, checkpoints: Checkpoints | None = None) -> HeldOut:
-    """Score a random fraction of the rows with a fit to the others.
-
-    :param fraction: of the held-out rows, between 0 and 1
-    """
+    """Score a random fraction of the rows, between 0 and 1, with a fit to the others."""
     import pandas as pd
 
     from dgpbench.predictive.scores import all_scores, per_row
@@ -329,7 +308,7 @@ def save(model: Model, directory: str | Path) -> Path:
 def load(directory: str | Path, say: Callable[[str], object] = warnings.warn) -> Model:
     """Load the model that ``save`` wrote, or that of a finished run.
 
-    :param say: receives a warning if a change of the model could not be noticed
+    :param say: receives a warning if a change of the model could not be detected
     :raises UserError: if there is no model, or it is damaged, changed or of a later dgpbench
     """
     directory = Path(directory).expanduser()
@@ -346,7 +325,9 @@ def load(directory: str | Path, say: Callable[[str], object] = warnings.warn) ->
         if groups.exists("method", fitted["name"]) and not is_of_this_code(fitted):  # exists() loads what is installed
             raise ValueError(f"it was fitted with another version of the code of {fitted['name']}; fit it again")
         description = Description.from_json(facts["model"])
-        arrays = _arrays(directory, files[ARRAYS] if list(files) == [ARRAYS] else None, description)
+        if list(files) != [ARRAYS]:
+            raise ValueError(f"its files are not {ARRAYS} alone")
+        arrays = _arrays(directory, files[ARRAYS], description)
         return Model(description, arrays, about, str(directory))
 
 
@@ -366,10 +347,7 @@ def _facts(directory: Path, say: Callable[[str], object]) -> Mapping[str, Any]:
 
 
 def _facts_of_run(directory: Path) -> Mapping[str, Any]:
-    """Return the content of ``model.json`` for a finished run.
-
-    :raises UserError: if the run has no model
-    """
+    """Return the content of ``model.json`` for a finished run."""
     record = store.read_record(_regular(directory / store.RECORD))
     if record["status"] != "done":
         raise UserError(f"it is {record['status']}, so there is nothing to predict with; rerun it first")
@@ -388,13 +366,8 @@ def _regular(path: Path) -> Path:
     return path
 
 
-def _arrays(directory: Path, stored: Mapping[str, Any] | None, description: Description) -> dict[str, np.ndarray]:
-    """Return the arrays after checking their digest, then the sizes in their headers.
-
-    :param stored: size and sha256 of their file; None if the model names other files
-    """
-    if stored is None:
-        raise ValueError(f"its files are not {ARRAYS} alone")
+def _arrays(directory: Path, stored: Mapping[str, Any], description: Description) -> dict[str, np.ndarray]:
+    """Return the arrays after checking their digest, then the sizes in their headers."""
     if problem := records.file_problem(_regular(directory / ARRAYS), stored):
         raise ValueError(problem)
     with zipfile.ZipFile(directory / ARRAYS) as archive:
@@ -416,7 +389,6 @@ def _shape(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, tupl
         if kind.hasobject:
             raise ValueError(f"{member.filename} contains Python objects")
         if file.tell() + math.prod(shape) * kind.itemsize != member.file_size:
-            raise ValueError(
-                f"{member.filename} is {member.file_size:,} bytes long, but its header says {kind} {shape}"
-            )
+            size = f"{member.file_size:,} bytes long"
+            raise ValueError(f"{member.filename} is {size}, but its header declares {kind} {shape}")
     return member.filename.removesuffix(".npy"), shape

@@ -55,7 +55,7 @@ class DeepGPProbaRegressor(BaseProbaRegressor):
     def _predict_proba(self, X: pd.DataFrame) -> NormalMixture:
         mixture = self.regressor_.predict_dist(_named(X)).mixture
         if not isinstance(mixture, GaussianMixture):
-            raise ValueError(f"method={self.method} predicts no normal mixture, which skpro's interface wants")
+            raise ValueError(f"method={self.method} does not predict a normal mixture, which skpro requires")
         S, N, _ = mixture.means.shape
         mu, sigma = (np.swapaxes(values, 0, 1) for values in (mixture.means, np.sqrt(mixture.variances)))
         return NormalMixture(np.full((N, S), 1 / S), mu, sigma, X.index, self._get_columns("predict"))
@@ -68,6 +68,5 @@ class DeepGPProbaRegressor(BaseProbaRegressor):
         return [{"method": method, "budget": "smoke", "settings": quick} for method in ("gpr", "sgp")]
 
 
-def _named(X: pd.DataFrame) -> pd.DataFrame:
-    """With texts as names, as scikit-learn wants them."""
+def _named(X: pd.DataFrame) -> pd.DataFrame:  # with texts as names, as scikit-learn requires
     return X.set_axis([str(name) for name in X.columns], axis=1)

@@ -1,4 +1,4 @@
-"""What every test shares: TensorFlow started quietly, one thread, float64."""
+"""Set-up of all tests: TensorFlow without its log, one thread, float64."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "gp")]
 
 @pytest.fixture(autouse=True, scope="module")
 def graphs_of_one_file_alone():
-    """Free what TensorFlow keeps of every graph: a process runs many files, and each collection searches it all."""
+    """Free TensorFlow's graphs after each file: a process runs many files, and each collection searches them all."""
     from dgpbench.system import tf_session
 
     gc.freeze()  # each fit ends with a collection, which need not search what was imported or collected before

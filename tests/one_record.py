@@ -1,4 +1,4 @@
-"""A small record, and the directory of its run: what tests write."""
+"""A small record and the directory of its run, for tests that write records."""
 
 import json
 from collections.abc import Callable

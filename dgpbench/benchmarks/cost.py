@@ -1,12 +1,11 @@
-"""Expected run times and costs: from finished runs, from counted products, and from measured steps.
+"""Expected run times: from finished runs and from counted products.
 
-A run's *work* is its iterations times the counted flops of a step (``floors``). Runs of one method whose steps are of
-similar size work at similar rates, so a finished run predicts others by the ratio of their work.
+A run's *work* is its iterations times the counted flops of a step (``floors``). Runs of one method with steps of
+similar size have similar rates, so a finished run predicts others by the ratio of their work.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from math import floor, log
+from collections.abc import Iterator
+from math import log
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,8 +24,6 @@ from dgpbench.training.settings import AdamSettings, LbfgsSettings, OwnSettings,
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dgpbench.experiments.items import Item
-
 # Of 119 cells of results/records, 110 took between so many times what their products take on one machine, and so much
 # longer to start; docs/cost.md has a sample. Those that stopped early took less.
 TIMES_THE_PRODUCTS = (0.5, 6.0)
@@ -35,7 +32,6 @@ START_SECONDS = 20.0
 BEYOND_THE_RATES = 1.5
 SIMILAR_STEPS = 4.0  # largest ratio of the flops of two steps that work at similar rates: small steps are slower
 LIKE = ("method", "num_layers", "dataset")
-PRECEDENTS = {"sgp": "mf", "mf_fixed_z": "mf", "stripes": "star", "arrow": "star", "chain": "fc", "custom": "fc"}
 
 
 # Work -----------------------------------------------------------------------------------------------------------------
@@ -68,10 +64,7 @@ def least_seconds(run: Run, rows: int, features: int) -> float | None:
 
 
 def between(least: float) -> str:
-    """Return the range of a run's total time in words.
-
-    :param least: seconds of its counted products
-    """
+    """Return the range of a run's total time in words, from the seconds of its counted products."""
     low, high = TIMES_THE_PRODUCTS
     return f"between {in_words(low * least)} and {in_words(high * least + START_SECONDS)}"
 
@@ -92,10 +85,7 @@ def work(run: Run, rows: int, features: int) -> tuple[float, float]:
 
 
 def forecast(run: Run, rows: int, features: int) -> str:
-    """Return the expected time of a run and its basis, in a sentence.
-
-    :param rows: of training
-    """
+    """Return the expected time of a run with so many training rows and its basis, in a sentence."""
     if seconds := seconds_of_similar_runs(run):
         several = f"{len(seconds)} finished runs that differ"
         basis = several if len(seconds) > 1 else "1 finished run that differs"
@@ -173,59 +163,10 @@ class Records:
         for _, alike in rows.groupby([*(rows[key] for key in (*LIKE, "task")), rows["overrides"].map(str)], sort=False):
             first = alike.iloc[0]
             axes = {key: first[key] for key in ("task", "dataset", "method", "protocol", "budget", "overrides")}
+            identity = Identity(**axes, num_layers=int(first["num_layers"]), split=0, seed=0)
             try:
-                run = resolve_overrides(
-                    Identity(**axes, num_layers=int(first["num_layers"]), split=0, seed=0).arguments()
-                )
+                run = resolve_overrides(identity.arguments())
             except UserError:  # a setting of an earlier version
                 continue
             size = int(alike["n_train"].median())
             yield *work(run, size, run.dataset.get("d", 1)), float(alike["seconds_total"].median())
-
-
-# Core-hours of an item, from measured steps ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Cost of one item.
-
-    :param runs: number of runs
-    :param core_hours: of training alone, one thread each; NaN if a method was not timed
-    :param longest_hours: of its longest run, which no number of workers shortens
-    """
-
-    runs: int
-    core_hours: float
-    longest_hours: float
-
-
-def cost(item: "Item", bench: "pd.DataFrame") -> Cost:
-    """Return the cost of an item at its budget, from a table of ``bench steps``.
-
-    A measured ratio to the floor carries a step to sizes that were not timed: ms = ratio x floor at those sizes. A
-    method that was not timed takes its family's. Small sizes have larger ratios, so costs of small models are low
-    estimates.
-    """
-    hours = []
-    for sweep in item.sweeps:
-        repeats = len(sweep.values.get("split", "0")) * len(sweep.values.get("seed", "0"))
-        for choices in sweep.combinations([key for key in sweep.values if key not in ("split", "seed")]):
-            hours += [_hours(choices, bench)] * repeats
-    return Cost(len(hours), sum(hours), max(hours))
-
-
-def _hours(choices: Mapping[str, str], bench: "pd.DataFrame") -> float:
-    run = resolve_overrides([f"{key}={value}" for key, value in choices.items()])
-    size = run.dataset["n"] if "n" in run.dataset else run.dataset["num_rows"]
-    rows, features = floor(0.9 * size), run.dataset.get("d", 1)
-    training = run.training.for_rows(rows)
-    if isinstance(training, LbfgsSettings | OwnSettings):
-        return 0.0
-    name = run.card.name
-    timed = bench[bench["method"] == PRECEDENTS.get(name, name.split("_")[0] if name.startswith("sod") else name)]
-    if timed.empty:
-        return float("nan")
-    first = timed.iloc[0]
-    step = step_flops(run, training, rows, features) / 1e9 / float(first["gemm_gflops"])
-    return iterations(run, training) * float(first["cpu_floor_ratio"]) * step / 3600

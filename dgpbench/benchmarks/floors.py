@@ -28,10 +28,7 @@ KERNEL_MATRIX = 5  # times M^3: a Cholesky factor, its inverse and, backward, tw
 
 
 def flops(cell: Cell, run: Run) -> float:
-    """Return the unavoidable flops of one step of a method; NaN for a family that is not counted.
-
-    :param run: the cell's settings
-    """
+    """Return the unavoidable flops of one step of a method; NaN for a family that is not counted."""
     count = FAMILIES.get(run.card.family)
     return float("nan") if count is None else float(count(cell, run.method))
 
@@ -143,7 +140,7 @@ def matched(cell: Cell) -> float:
 
     psi2 has P = M (M+1)/2 distinct entries: their exponents are one product with 2 T + 2 columns, their contraction
     with the GPs' matrices Q is another; Q = Lk^{-T} (S + m m^T - I) Lk^{-1} costs 5 M^3 a GP. The exponentials, B P a
-    layer, are not counted, and are no small part of such a step.
+    layer, are not counted, although they take a large part of such a step.
     """
     M, B = cell.M, cell.B
     total = 4 * M**2 * B * (1 + widths(cell)[0])

@@ -7,6 +7,7 @@ packages are the extra ``peers`` and are imported in a worker's process alone.
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 
 from dgpbench.baselines.deep_gps import GPyTorchSettings, adam_step, gpytorch_model
@@ -27,11 +28,11 @@ def gpflux(cell: Cell, data: Regression, turns: Callable) -> None:
     tf_session.start(cell.threads, cell.precision)
     import tensorflow as tf
 
-    step = adam_step(_gpflux_model(cell, data), data, LEARNING_RATE)
+    step = adam_step(gpflux_model(cell, data), data, LEARNING_RATE)
     _loop(cell, len(data.X), lambda rows: step(tf.constant(rows)).numpy(), turns(product_rate(cell)))
 
 
-def _gpflux_model(cell: Cell, data: Regression):
+def gpflux_model(cell: Cell, data: Regression):
     """Return a Keras model with losses that add up to -ELBO / N.
 
     The first layer's ``num_samples`` gives its output the shape [R, B, tau]; the layers above and the likelihood, which
@@ -51,21 +52,12 @@ def _gpflux_model(cell: Cell, data: Regression):
         squared_exponential = gpflow.kernels.SquaredExponential(lengthscales=np.ones(dim))
         Z = data.X[: cell.M, np.arange(dim) % data.X.shape[1]]
         kernel = helpers.construct_basic_kernel(squared_exponential, output_dim=width, share_hyperparams=True)
-        inducing = helpers.construct_basic_inducing_variables(
-            cell.M, dim, output_dim=width, share_variables=True, z_init=Z
-        )
+        options = {"output_dim": width, "share_variables": True, "z_init": Z}
+        inducing = helpers.construct_basic_inducing_variables(cell.M, dim, **options)
         mean = gpflow.functions.Zero() if last else gpflow.functions.Linear(np.eye(dim, width), np.zeros(width))
         gpflow.set_trainable(mean, False)
-        layers.append(
-            gpflux.layers.GPLayer(
-                kernel,
-                inducing,
-                num_data=N,
-                mean_function=mean,
-                num_samples=cell.R if index == 0 else None,
-                num_latent_gps=width,
-            )
-        )
+        sizes = {"num_data": N, "num_samples": cell.R if index == 0 else None, "num_latent_gps": width}
+        layers.append(gpflux.layers.GPLayer(kernel, inducing, mean_function=mean, **sizes))
     likelihood = gpflux.layers.LikelihoodLayer(gpflow.likelihoods.Gaussian(0.01))
     return gpflux.models.DeepGP(layers, likelihood, num_data=N, default_model_class=tf_keras.Model).as_training_model()
 
@@ -82,7 +74,7 @@ def gpytorch(cell: Cell, data: Regression, turns: Callable) -> None:
 
     torch.set_num_threads(cell.threads)
     torch.set_default_dtype(torch.float64 if cell.precision == "float64" else torch.float32)
-    model, likelihood = _gpytorch_model(cell, data.X.shape[1])
+    model, likelihood = gpytorch_parts(cell, data.X.shape[1])
     bound = library.mlls.DeepApproximateMLL(library.mlls.VariationalELBO(likelihood, model, len(data.X)))
     optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=LEARNING_RATE, fused=True)
     X, y = torch.as_tensor(data.X), torch.as_tensor(data.Y[:, 0])
@@ -96,14 +88,12 @@ def gpytorch(cell: Cell, data: Regression, turns: Callable) -> None:
         return float(loss)
 
     left, right = torch.randn(PRODUCT[0], PRODUCT[1]), torch.randn(PRODUCT[1], PRODUCT[2])
-
-    def products():
-        return [left @ right for _ in range(PRODUCTS)]
-
-    _loop(cell, len(data.X), step, turns(lambda: measured_rate(products, cell.threads)))
+    rate = partial(measured_rate, lambda: [left @ right for _ in range(PRODUCTS)], cell.threads)
+    _loop(cell, len(data.X), step, turns(rate))
 
 
-def _gpytorch_model(cell: Cell, num_features: int):
+def gpytorch_parts(cell: Cell, num_features: int):
+    """Return the model and its likelihood."""
     from gpytorch.likelihoods import GaussianLikelihood
 
     settings = GPyTorchSettings(name="gpytorch_dgp", layers=cell.L, width=cell.tau, num_inducing=cell.M)

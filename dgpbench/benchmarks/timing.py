@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import product
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from dgpbench.config import groups, overrides
 from dgpbench.config.settings import declared, did_you_mean
@@ -30,17 +30,13 @@ OURS = "dgpbench"
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the table: what is timed.
+    """One row of the table: what is timed."""
 
-    :param code: ``dgpbench``, or a peer
-    :param M: inducing points; L: layers; tau: GPs in a hidden layer; B: rows; R: paths of a row
-    """
-
-    code: str
+    code: str  # ``dgpbench``, or a peer
     method: str
     dataset: str
     protocol: str
-    M: int
+    M: int  # inducing points; L: layers; tau: GPs in a hidden layer; B: rows; R: paths of a row
     L: int
     tau: int
     B: int
@@ -68,36 +64,30 @@ class Cell:
             "precision": self.precision,
             "num_threads": self.threads,
         }
-        return [f"{key}={value}" for key, value in values.items() if _has(self.method, self.protocol, key)]
+        own = _own_settings(self.method, self.protocol)
+        return [f"{key}={value}" for key, value in values.items() if "." not in key or key in own]
+
+
+@cache
+def _own_settings(method: str, protocol: str) -> set[str]:
+    """Return the keys of a method's settings: SGHMC has no number of paths, exact GPs have no batches."""
+    run = resolve_overrides([f"method={method}", f"protocol={protocol}"])
+    sections = {"method": run.method, "training": run.training}
+    return {f"{section}.{name}" for section, settings in sections.items() for name in declared(type(settings))}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of one call, and how they are timed.
-
-    :param repeats: timed blocks of steps of each cell
-    :param together: number of cells with interleaved repeats; each holds a process of some 0.7 GB
-    """
+    """The cells of one call, and how they are timed."""
 
     cells: list[Cell]
-    repeats: int
-    together: int
+    repeats: int  # timed blocks of steps of each cell
+    together: int  # number of cells with interleaved repeats; each holds a process of some 0.7 GB
 
     def interleaved(self) -> Iterator[list[Cell]]:
         """Yield the cells that are timed in turn with one another."""
         for start in range(0, len(self.cells), self.together):
             yield self.cells[start : start + self.together]
-
-
-def _has(method: str, protocol: str, key: str) -> bool:
-    """Return whether a method has a setting: SGHMC has no number of paths, exact GPs have no batches."""
-    section, _, name = key.rpartition(".")
-    return not section or name in declared(type(getattr(_default_run(method, protocol), section)))
-
-
-@cache
-def _default_run(method: str, protocol: str) -> Run:
-    return resolve_overrides([f"method={method}", f"protocol={protocol}"])
 
 
 def resolve(cell: Cell) -> Run:
@@ -111,12 +101,18 @@ def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")
     The first value of each size is its default. ``sweep=each`` (the default) varies one size at a time, the others at
     their defaults; ``sweep=product`` takes every combination. ``methods=mf,sghmc:B=2560`` gives one method its own.
 
-    :raises UserError: for an unknown key or name, or a value out of range
+    :raises UserError: for an unknown key or name, a value out of range, or a method without gradient steps
     """
-    given = dict(map(_split, texts))
-    for key in given:
-        if key not in KEYS:
+    given: dict[str, list[str]] = {}
+    for text in texts:
+        key, _, value = text.partition("=")
+        if key == "methods":  # Hydra's grammar, lists and ranges included, does not take sghmc:B=2560
+            given[key] = value.split(",")
+            continue
+        [override] = overrides.parse([text])
+        if (key := override.get_key_element()) not in KEYS:
             raise UserError(f"bench has no setting '{key}'{did_you_mean(key, KEYS)}; it takes {', '.join(KEYS)}")
+        given[key] = [single.partition("=")[2] for single in overrides.expand(override)]
     sizes: dict[str, list[Any]] = {
         key: [_count(key, text) for text in given.get(key, [str(default)])] for key, default in SIZES.items()
     }
@@ -129,30 +125,21 @@ def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")
     else:
         first = {key: values[0] for key, values in sizes.items()}
         varied = [first, *(first | {key: value} for key, values in sizes.items() for value in values[1:])]
-    cells = [
-        Cell(OURS, method, **chosen, threads=counts["threads"], **values | own)
-        for method, own in map(_method, given.get("methods", methods))
-        for values in varied
-    ]
-    return Plan([_checked(cell) for cell in dict.fromkeys(cells)], counts["repeats"], counts["together"])
-
-
-def _split(text: str) -> tuple[str, list[str]]:
-    """Return a key and its values; Hydra's grammar, lists and ranges included, does not take ``sghmc:B=2560``."""
-    if text.startswith("methods="):
-        return "methods", text.partition("=")[2].split(",")
-    [override] = overrides.parse([text])
-    return override.get_key_element(), [single.partition("=")[2] for single in overrides.expand(override)]
-
-
-def _method(text: str) -> tuple[str, dict[str, Any]]:
-    """Return the method of ``sghmc:B=2560:R=1`` and its own sizes."""
-    name, *own = text.strip("'\"").split(":")
-    sizes = dict(part.partition("=")[::2] for part in own)
-    for key in sizes:
-        if key not in SIZES:
+    cells: dict[Cell, None] = {}
+    for text in given.get("methods", methods):
+        name, *parts = text.strip("'\"").split(":")
+        own = dict(part.partition("=")[::2] for part in parts)
+        if not own.keys() <= SIZES.keys():
             raise UserError(f"methods={text} gives one method another size as in sghmc:B=2560, of {', '.join(SIZES)}")
-    return groups.check("method", name), {key: _count(key, value) for key, value in sizes.items()}
+        method = groups.check("method", name)
+        own_sizes = {key: _count(key, value) for key, value in own.items()}
+        for values in varied:
+            cell = Cell(OURS, method, **chosen, threads=counts["threads"], **values | own_sizes)
+            training = resolve(cell).training
+            if isinstance(training, LbfgsSettings):
+                raise UserError(f"{method} is fitted by L-BFGS on all rows, so it has no gradient step to time")
+            cells[cell if isinstance(training, AdamSettings) else replace(cell, R=1)] = None  # no setting for paths
+    return Plan(list(cells), counts["repeats"], counts["together"])
 
 
 def _single(key: str, given: dict[str, list[str]], default: str) -> str:
@@ -174,17 +161,6 @@ def _word(key: str, text: str) -> str:
     return text
 
 
-def _checked(cell: Cell) -> Cell:
-    """Return the cell if its configuration resolves, with one path where a method has no setting for paths.
-
-    :raises UserError: for a method without gradient steps, or sizes it does not take
-    """
-    training = resolve(cell).training
-    if isinstance(training, LbfgsSettings):
-        raise UserError(f"{cell.method} is fitted by L-BFGS on all rows, so it has no gradient step to time")
-    return cell if isinstance(training, AdamSettings) else replace(cell, R=1)
-
-
 # Measurement ----------------------------------------------------------------------------------------------------------
 
 COLUMNS = (
@@ -196,10 +172,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 class Stepper:
-    """One cell and the process that trains it.
-
-    :param errors: the process's standard error
-    """
+    """One cell and the process that trains it, with the process's standard error."""
 
     def __init__(self, cell: Cell, process: subprocess.Popen[str], errors: IO[str]):
         self.cell, self.process, self.errors = cell, process, errors
@@ -207,34 +180,55 @@ class Stepper:
         self.blocks: list[dict[str, float]] = []
         self.problem: str | None = None
 
+    @classmethod
+    @contextlib.contextmanager
+    def started(cls, cell: Cell) -> Iterator[Self]:
+        """Start a cell's process, and end it with the block."""
+        with tempfile.TemporaryFile(mode="w+") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dgpbench.benchmarks.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(cell.threads))},
+            )
+            try:
+                yield cls(cell, process, errors)
+            finally:
+                try:
+                    process.communicate(timeout=20)  # closes its standard input
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
     def warm_up(self) -> None:
         """Wait until data, model and graph are ready and the first blocks have run."""
-        self.facts = self._answer_to(json.dumps(asdict(self.cell)))
+        self.facts = self._response_to(json.dumps(asdict(self.cell)))
 
     def step(self) -> None:
         """Time one block."""
         if self.problem is None:
-            answer = self._answer_to("go")
+            response = self._response_to("go")
             if self.problem is None:
-                self.blocks.append(answer)
+                self.blocks.append(response)
 
-    def _answer_to(self, order: str) -> dict[str, Any]:
+    def _response_to(self, order: str) -> dict[str, Any]:
         assert self.process.stdin is not None  # pipes
         assert self.process.stdout is not None
-        with contextlib.suppress(OSError):  # the process has died, and its answer is empty
+        with contextlib.suppress(OSError):  # the process has died, and its response is empty
             self.process.stdin.write(order + "\n")
             self.process.stdin.flush()
         line = self.process.stdout.readline()
-        answer = json.loads(line) if line else {"problem": self._death()}
-        self.problem = answer.get("problem")
-        return answer
-
-    def _death(self) -> str:
-        """Return the exit code of the process and the last line of its errors."""
-        code = self.process.wait()
-        self.errors.seek(0)
-        lines = [line.strip() for line in self.errors if line.strip()]
-        return f"its process died (exit code {code})" + (f": {lines[-1]}" if lines else "")
+        if line:
+            response = json.loads(line)
+        else:  # the process has died
+            code = self.process.wait()
+            self.errors.seek(0)
+            last = [f": {line.strip()}" for line in self.errors if line.strip()][-1:]
+            response = {"problem": f"its process died (exit code {code}){''.join(last)}"}
+        self.problem = response.get("problem")
+        return response
 
 
 def measure(plan: Plan, say: Callable[[str], None] = lambda text: None) -> "pd.DataFrame":
@@ -245,7 +239,7 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda text: None) -> "pd.D
             steppers = []
             for cell in group:
                 say(f"warming up: {cell}")
-                steppers.append(processes.enter_context(_started(cell)))
+                steppers.append(processes.enter_context(Stepper.started(cell)))
                 steppers[-1].warm_up()  # one after the other: importing TensorFlow is heavy
             for _ in range(plan.repeats):
                 for stepper in steppers:
@@ -257,34 +251,12 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda text: None) -> "pd.D
     return table(done)
 
 
-@contextlib.contextmanager
-def _started(cell: Cell) -> Iterator[Stepper]:
-    """Start a cell's process, and end it with the block."""
-    threads = {name: str(cell.threads) for name in THREAD_VARIABLES}
-    with tempfile.TemporaryFile(mode="w+") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dgpbench.benchmarks.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env={**os.environ, **threads},
-        )
-        try:
-            yield Stepper(cell, process, errors)
-        finally:
-            try:
-                process.communicate(timeout=20)  # closes its standard input
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
 def table(steppers: Sequence[Stepper]) -> "pd.DataFrame":
     """Return the blocks as medians and quartiles, with the floor at the rate of products in this run.
 
-    The rate is the median over all blocks of the run of equal precision and threads, so that one floor serves all.
-    ``ms_per_step`` is wall-clock time; ``cpu_ms_per_step`` is processor time, which other programs hardly disturb.
+    The rate is the median over all blocks of the run of equal precision and threads, so that one floor serves all; a
+    peer has that of its own library. ``ms_per_step`` is wall-clock time; ``cpu_ms_per_step`` is processor time, which
+    other programs hardly disturb.
 
     :raises UserError: if no cell could be timed
     """
@@ -300,24 +272,19 @@ def table(steppers: Sequence[Stepper]) -> "pd.DataFrame":
         if stepper.cell.code == OURS:
             kind = (stepper.cell.precision, stepper.cell.threads)
             measured.setdefault(kind, []).extend(block["gemm_gflops"] for block in stepper.blocks)
-    rates = {kind: float(np.median(values)) for kind, values in measured.items() if values}
-    rows = [_row(stepper, rates) | {"cpu": cpu_model()} for stepper in steppers]
+    rows = []
+    for stepper in steppers:
+        cell, blocks = stepper.cell, pd.DataFrame(stepper.blocks)
+        row = asdict(cell) | {"data": stepper.facts.get("data"), "repeats": len(blocks), "cpu": cpu_model()}
+        rows.append(row)
+        if stepper.problem is not None or blocks.empty:
+            row["problem"] = stepper.problem
+            continue
+        row["q25"], row["ms_per_step"], row["q75"] = np.percentile(blocks["ms"], [25, 50, 75])
+        row["cpu_ms_per_step"] = np.median(blocks["cpu_ms"])
+        row["gflop"] = stepper.facts.get("gflop", float("nan"))
+        rates = measured[cell.precision, cell.threads] if cell.code == OURS else blocks["gemm_gflops"]
+        row["gemm_gflops"] = np.median(rates)
+        row["floor_ms"] = floor = 1000.0 * row["gflop"] / row["gemm_gflops"]
+        row |= {"floor_ratio": row["ms_per_step"] / floor, "cpu_floor_ratio": row["cpu_ms_per_step"] / floor}
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _row(stepper: Stepper, rates: dict[tuple[str, int], float]) -> dict[str, Any]:
-    import numpy as np
-
-    cell, blocks = stepper.cell, stepper.blocks
-    row = asdict(cell) | {"data": stepper.facts.get("data"), "repeats": len(blocks)}
-    if stepper.problem is not None or not blocks:
-        return row | {"problem": stepper.problem}
-    q25, median, q75 = np.percentile([block["ms"] for block in blocks], [25, 50, 75])
-    gflop = stepper.facts.get("gflop", float("nan"))
-    own_rate = float(np.median([block["gemm_gflops"] for block in blocks]))  # a peer's own library
-    rate = rates[cell.precision, cell.threads] if cell.code == OURS else own_rate
-    floor = 1000.0 * gflop / rate
-    timed = {"ms_per_step": median, "q25": q25, "q75": q75, "gflop": gflop, "gemm_gflops": rate}
-    cpu = float(np.median([block["cpu_ms"] for block in blocks]))
-    ratios = {"floor_ms": floor, "floor_ratio": median / floor, "cpu_ms_per_step": cpu, "cpu_floor_ratio": cpu / floor}
-    return row | timed | ratios

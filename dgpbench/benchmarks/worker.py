@@ -17,7 +17,7 @@ from dgpbench.benchmarks.timing import Cell, resolve
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.runs.resolve import Run
-from dgpbench.training.monitor import Monitor, Predict
+from dgpbench.training.monitor import Monitor
 
 WARM_UP = 2  # blocks that are not timed: memory pools grow in them, and SGHMC traces a second graph
 
@@ -29,16 +29,13 @@ class Finished(Exception):
 class Turns:
     """Line protocol with the timing process: one line in, one timed block of steps, one line of JSON out.
 
-    A training loop calls it after every block of steps, and waits there for its next turn.
-
-    :param orders: where ``go`` is read from; its end, or any other line, ends the loop
-    :param answers: where a line of JSON is written for each block
-    :param rate: measures the GFLOP/s of a product, before each timed block
-    :param facts: the first answer, at the end of the warm-up
+    A training loop calls it after every block of steps, and waits there for its next turn: ``go`` among the orders.
+    Their end, or any other line, ends the loop. The first response is the facts, at the end of the warm-up. ``rate``
+    measures the GFLOP/s of a product before each timed block.
     """
 
-    def __init__(self, orders: TextIO, answers: TextIO, rate: Callable[[], float], facts: dict[str, Any]):
-        self.orders, self.answers, self.rate, self.facts = orders, answers, rate, facts
+    def __init__(self, orders: TextIO, responses: TextIO, rate: Callable[[], float], facts: dict[str, Any]):
+        self.orders, self.responses, self.rate, self.facts = orders, responses, rate, facts
         self.blocks = self.iteration = 0
         self.started = self.started_cpu = self.excluded = self.gemm = 0.0
 
@@ -53,10 +50,10 @@ class Turns:
         self.blocks += 1
         self.iteration, self.excluded = iteration, excluded
         if self.blocks == WARM_UP:
-            write_line(self.answers, self.facts)
+            write_line(self.responses, self.facts)
         if self.blocks > WARM_UP:
             times = {"ms": 1000.0 * seconds / steps, "cpu_ms": 1000.0 * cpu / steps}
-            write_line(self.answers, times | {"gemm_gflops": self.gemm})
+            write_line(self.responses, times | {"gemm_gflops": self.gemm})
         if self.blocks >= WARM_UP:
             if self.orders.readline().strip() != "go":
                 raise Finished
@@ -64,10 +61,10 @@ class Turns:
         self.started, self.started_cpu = time.perf_counter(), time.process_time()
 
 
-def write_line(answers: TextIO, answer: dict[str, Any]) -> None:
-    """Write one answer as a line of JSON."""
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
+def write_line(responses: TextIO, response: dict[str, Any]) -> None:
+    """Write one response as a line of JSON."""
+    responses.write(json.dumps(response) + "\n")
+    responses.flush()
 
 
 @dataclass
@@ -76,35 +73,28 @@ class TurnsLog(Monitor):
 
     turn: Callable[[int, float], None] = field(default=lambda iteration, excluded: None)
 
-    def record(
-        self,
-        iteration: int,
-        elbo: float,
-        validation_tll: float | None,
-        max_iterations: int,
-        predict: Predict | None = None,
-    ) -> None:
+    def record(self, iteration: int, *row: object) -> None:
         """End a block of steps."""
         self.turn(iteration, self.tracing_seconds)
 
 
 def main() -> int:
     """Train the cell on standard input, block by block; write one sentence if it cannot be timed."""
-    answers = os.fdopen(os.dup(1), "w")  # standard output is for answers alone; libraries print to standard error
+    responses = os.fdopen(os.dup(1), "w")  # standard output is for responses only; libraries print to standard error
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     cell = Cell(**json.loads(sys.stdin.readline()))
     try:
-        train(cell, lambda rate, facts: Turns(sys.stdin, answers, rate, facts))
+        train(cell, lambda rate, facts: Turns(sys.stdin, responses, rate, facts))
     except Finished:
         return 0
     except UserError as refusal:
         problem = str(refusal)
-    except Exception as error:  # any library can fail in any way; the table's other cells go on
+    except Exception as error:  # any library can fail in any way; the table's other cells are still measured
         problem = f"{type(error).__name__}: {error}".splitlines()[0]
     else:
         problem = "it ended before enough steps were timed"
-    write_line(answers, {"problem": problem})
+    write_line(responses, {"problem": problem})
     return 1
 
 

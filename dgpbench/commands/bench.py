@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dgpbench.benchmarks import peers, timing
-from dgpbench.commands.arguments import add_actions, add_overrides
-from dgpbench.commands.output import say, write_output
+from dgpbench.commands.console import add_actions, add_overrides, say, write_output
 from dgpbench.system.files import ANOTHER_OUTPUT, check_file
 
 ACTIONS = {
@@ -16,10 +15,7 @@ ACTIONS = {
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench bench``."""
-    actions = add_actions(parser)
-    for name, text in ACTIONS.items():
-        action = actions.add_parser(name, help=text, description=text)
+    for action in add_actions(parser, ACTIONS).values():
         add_overrides(action, "sizes and settings; a wrong one lists them")
         action.add_argument("--output", metavar="FILE", help="a CSV file (default: standard output)")
 

@@ -4,10 +4,15 @@ import math
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from dgpbench.commands.arguments import add_item
+import pandas as pd
+
+from dgpbench.commands.console import add_item
 from dgpbench.errors import UserError
-from dgpbench.experiments.items import load
-from dgpbench.report import reference
+from dgpbench.experiments.items import Item, column_name, load
+from dgpbench.report.cells import cells
+from dgpbench.report.collect import collect
+
+COLUMNS = ["metric", "dataset", "method", "num_layers", "mean", "count"]  # of a reference, a table as csv
 
 
 def check(options: Namespace) -> int:
@@ -15,17 +20,43 @@ def check(options: Namespace) -> int:
     if not (math.isfinite(options.tolerance) and options.tolerance >= 0):
         raise UserError(f"--tolerance {options.tolerance} cannot be used; it takes a number of at least 0")
     item = load(options.item, options.overrides)
-    path = Path(options.reference) if options.reference else reference.default_path(item)
-    lines = reference.check(options.item, options.overrides, path, options.tolerance)
-    for _, text in lines:
-        print(text)
-    moved = sum(not good for good, _ in lines)
-    print(f"{len(lines) - moved} of {len(lines)} cells are within {options.tolerance:g} of {path}")
-    return int(moved > 0)
+    path = Path(options.reference or Path(item.results_dir, "reference", f"{item.name}-{item.budget}.csv"))
+    stored, ours = _read_reference(path, item), cells(item, collect(item.results_dir))
+    both = stored.merge(ours, on=COLUMNS[:4], suffixes=("_stored", ""))
+    if both.empty:
+        raise UserError(f"{path} has no cell of {' '.join([options.item, *options.overrides])}")
+    num_good = 0
+    for row in both.itertuples(index=False):
+        cell = f"{row.metric} {row.dataset} {column_name(row.method, row.num_layers)}"
+        if row.count < row.wanted or row.count != row.count_stored:
+            splits = f"{int(row.count)}/{int(row.wanted)} splits, and the reference has {int(row.count_stored)}"
+            print(f"{cell}: {splits}")
+            continue
+        moved = abs(row.mean - row.mean_stored)
+        good = bool(moved <= options.tolerance)
+        num_good += good
+        verdict = "within" if good else "CHANGED by"
+        print(f"{cell}: {row.mean:.6g}, reference {row.mean_stored:.6g}, {verdict} {moved:.3g}")
+    print(f"{num_good} of {len(both)} cells are within {options.tolerance:g} of {path}")
+    return int(num_good < len(both))
+
+
+def _read_reference(path: Path, item: Item) -> pd.DataFrame:
+    usable = f"`dgpbench table {item.name} budget={item.budget} --format csv --output {path}` makes one"
+    try:
+        stored = pd.read_csv(path)
+    except (OSError, ValueError) as problem:
+        raise UserError(f"{path} cannot be read as a reference ({str(problem).splitlines()[0]}); {usable}") from None
+    if missing := set(COLUMNS) - set(stored.columns):
+        raise UserError(f"{path} is not a reference: it lacks {', '.join(sorted(missing))}; {usable}")
+    if "budget" in stored and set(stored["budget"]) != {item.budget}:
+        raise UserError(
+            f"{path} is of budget {', '.join(sorted(set(stored['budget'])))}, but budget={item.budget} is requested"
+        )
+    return stored.dropna(subset="mean")[COLUMNS]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench check``."""
     add_item(parser)
     tolerance = "largest accepted change of a mean, in the metric's unit"
     parser.add_argument("--tolerance", type=float, required=True, metavar="T", help=tolerance)

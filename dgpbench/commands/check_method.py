@@ -3,13 +3,12 @@
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 
-from dgpbench.commands.arguments import add_overrides
+from dgpbench.commands.console import add_overrides
 from dgpbench.runs.method_checks import check
 from dgpbench.runs.resolve import parse_known, resolve_overrides
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench check-method``."""
     parser.description = (
         "Fit a method to small artificial tables and check each demand of the contract; exit code 1 if one is not met."
     )

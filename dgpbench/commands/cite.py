@@ -14,7 +14,6 @@ VENUES = ("booktitle", "journal", "school", "publisher", "howpublished")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench cite``."""
     parser.add_argument("name", metavar="METHOD|DATASET")
 
 

@@ -2,20 +2,18 @@
 
 from argparse import ArgumentParser, Namespace
 
-from dgpbench.commands.arguments import add_format, add_item
-from dgpbench.commands.output import FORMATS, form_of, write_output
+from dgpbench.commands.console import TEXTS, add_format, add_item, format_of, write_output
 from dgpbench.report.compare import comparison, render
 
 
 def compare(options: Namespace) -> int:
     """Print or write the comparison."""
     made = comparison(options.item, options.overrides)
-    write_output(render(made, form_of(options.format, options.output)), options.output)
+    write_output(render(made, format_of(options.format, options.output, TEXTS)), options.output)
     return 0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench compare``."""
     add_item(parser)
-    add_format(parser, FORMATS)
+    add_format(parser, TEXTS)
     parser.add_argument("--output", metavar="FILE", help="file of the comparison (default: standard output)")

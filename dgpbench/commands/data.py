@@ -2,21 +2,23 @@
 
 from argparse import ArgumentParser, Namespace
 
-from dgpbench.commands.arguments import add_actions
+from dgpbench.commands.console import add_actions
 from dgpbench.data import datasets
 
+ACTIONS = {
+    "fetch": "download and verify",
+    "verify": "verify every cached table again",
+    "import": "import files that were downloaded by hand",
+    "where": "print the cache, the mirror and their files",
+}
 GOOD = ("ready", "ok", "absent", "imported")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench data``."""
-    actions = add_actions(parser)
-    for name, text in (("fetch", "download and verify"), ("verify", "verify every cached table again")):
-        action = actions.add_parser(name, help=text)
-        action.add_argument("names", nargs="*", metavar="DATASET", help="data sets (default: all)")
-    action = actions.add_parser("import", help="import files that were downloaded by hand")
-    action.add_argument("path", help="a file (an archive or its content) or a folder of them")
-    actions.add_parser("where", help="print the cache, the mirror and their files")
+    actions = add_actions(parser, ACTIONS)
+    for name in ("fetch", "verify"):
+        actions[name].add_argument("names", nargs="*", metavar="DATASET", help="data sets (default: all)")
+    actions["import"].add_argument("path", help="a file (an archive or its content) or a folder of them")
 
 
 def data(options: Namespace) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any, NamedTuple
 
-from dgpbench.commands.arguments import add_json
+from dgpbench.commands.console import add_json
 
 
 class Check(NamedTuple):
@@ -23,13 +23,12 @@ class Check(NamedTuple):
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench doctor``."""
     add_json(parser)
 
 
 def doctor(options: Namespace) -> int:
     """Print every check; return 1 if something is broken."""
-    checks = [*_versions(), *_extras(), *_machine()]
+    checks = list(_checks())
     if options.json:
         print(json.dumps([check._asdict() for check in checks], indent=2))
     else:
@@ -39,8 +38,11 @@ def doctor(options: Namespace) -> int:
     return int(any(check.ok is False for check in checks))
 
 
-def _versions() -> Iterator[Check]:
-    """Check Python, every runtime requirement of our own metadata, and that the large packages can be imported."""
+def _checks() -> Iterator[Check]:
+    """Check Python, the requirements in our metadata, that the large packages can be imported, and the machine."""
+    import psutil
+
+    from dgpbench.data import datasets
     from dgpbench.system import tf_session
 
     fine = (3, 11) <= sys.version_info[:2] <= (3, 13)
@@ -59,15 +61,16 @@ def _versions() -> Iterator[Check]:
         yield Check("imports", str(problem).splitlines()[0], False, "the versions above do not work together")
     else:
         yield Check("imports", "tensorflow, gpflow, tensorflow_probability and pyarrow", True)
-
-
-def _extras() -> Iterator[Check]:
-    """Check the requirements of each extra, except the developers' one."""
     for extra in metadata.metadata("dgpbench").get_all("Provides-Extra") or []:
         for requirement in _required(extra) if extra != "dev" else ():
             found, fine = _installed(requirement)
             fix = "" if fine else f"in a checkout, pip install '.[{extra}]'"
             yield Check(f"extra {extra}", f"{requirement.name} {found}", None, fix)
+    where = datasets.where()
+    yield Check("cores", str(os.cpu_count()), None, "num_threads= sets how many one run uses (default 1)")
+    yield Check("memory", f"{psutil.virtual_memory().total / 2**30:.0f} GiB", None)
+    yield Check("cache", f"{where.cache} ({len(where.files)} files)", None, "DGPBENCH_CACHE moves it")
+    yield Check("mirror", where.mirror or "none", None, "" if where.mirror else "DGPBENCH_MIRROR names one")
 
 
 def _required(extra: str) -> list[Any]:
@@ -88,15 +91,3 @@ def _installed(requirement: Any) -> tuple[str, bool]:
     except metadata.PackageNotFoundError:
         return "not installed", False
     return version, requirement.specifier.contains(version, prereleases=True)
-
-
-def _machine() -> Iterator[Check]:
-    import psutil
-
-    from dgpbench.data import datasets
-
-    where = datasets.where()
-    yield Check("cores", str(os.cpu_count()), None, "num_threads= sets how many one run uses (default 1)")
-    yield Check("memory", f"{psutil.virtual_memory().total / 2**30:.0f} GiB", None)
-    yield Check("cache", f"{where.cache} ({len(where.files)} files)", None, "DGPBENCH_CACHE moves it")
-    yield Check("mirror", where.mirror or "none", None, "" if where.mirror else "DGPBENCH_MIRROR names one")

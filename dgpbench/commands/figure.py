@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dgpbench.commands.arguments import add_format, add_item
+from dgpbench.commands.console import PICTURES, add_format, add_item, format_of
 from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.report.collect import collect
@@ -14,26 +14,23 @@ from dgpbench.system.files import ANOTHER_FOLDER, ANOTHER_OUTPUT
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMATS = ("png", "pdf", "svg")
-
 
 def figure(options: Namespace) -> int:
     """Render the figures of one item and name the files; ``all`` renders those of every item that has records."""
     if options.item == "all":
         return _all(options)
     item = items.load(options.item, options.overrides)
-    kind = format_of(options.format, options.output)
+    kind = format_of(options.format, options.output, PICTURES)
     first = Path(options.output or default_path(item, kind))
     draw(item, collect(item.results_dir, required=True), first, ANOTHER_OUTPUT)
     return 0
 
 
 def _all(options: Namespace) -> int:
-    """An item without records is skipped, and the others are drawn."""
     from dgpbench.report.figures.sources import NoRuns
 
     kind = options.format or "png"
-    if options.output and Path(options.output).suffix.lstrip(".") in FORMATS:
+    if options.output and Path(options.output).suffix.lstrip(".") in PICTURES:
         raise UserError(f"figure all writes many files, so that --output {options.output} must be a folder")
     frame, waiting = None, []
     for item in items.every(options.overrides):
@@ -60,19 +57,6 @@ def draw(item: items.Item, frame: "pd.DataFrame", first: Path, advice: str = ANO
         print(f"figure: {save(page, path, advice)}")
 
 
-def format_of(given: str | None, output: str | None) -> str:
-    """Return the requested format, or that of the file's ending.
-
-    :raises UserError: if the two disagree, or there is neither
-    """
-    suffix = Path(output).suffix.lstrip(".").lower() if output else ""
-    if output and suffix not in FORMATS:
-        raise UserError(f"--output {output} must end in .{', .'.join(FORMATS)}, which names its format")
-    if given and suffix and given != suffix:
-        raise UserError(f"--format {given} and --output {output} disagree; leave one of them out")
-    return given or suffix or "png"
-
-
 def default_path(item: items.Item, kind: str) -> Path:
     """results/figures/ITEM.png, with the budget where it is not the paper's."""
     budget = "" if item.budget == "paper" else f"-{item.budget}"
@@ -80,9 +64,8 @@ def default_path(item: items.Item, kind: str) -> Path:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench figure``."""
     add_item(parser)
-    add_format(parser, FORMATS)
+    add_format(parser, PICTURES)
     parser.add_argument(
         "--output",
         metavar="FILE",

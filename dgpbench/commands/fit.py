@@ -6,19 +6,18 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
 
-from dgpbench.commands.arguments import add_overrides
+from dgpbench.commands.console import add_overrides
 from dgpbench.config.overrides import parse
 from dgpbench.errors import Diverged, UserError
 from dgpbench.methods.interface import OUTSIDE
 from dgpbench.runs import summary
 from dgpbench.runs.resolve import Run, check_overrides
-from dgpbench.saved_model import ANOTHER, HeldOut, Model, fit_model, held_out_scores, prepared, save
+from dgpbench.saved_model import ANOTHER, fit_model, held_out_scores, prepared, save
 
 NOT_HERE = ("task", "split", "results_dir", "plot", "timeout_minutes", "dataset.test_path", "training.trace_test")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench fit``."""
     example = "dgpbench fit dataset=csv dataset.path=houses.csv dataset.target=price method=mf --output model/"
     parser.description = f"{str(parser.description).rstrip('.')}: {example}"
     add_overrides(parser, "settings, as for `run`")
@@ -65,7 +64,7 @@ def _fit_and_save(run: Run, share: float, target: Path) -> int:
     table = datasets.load(run.dataset)
     run = run.with_dataset_name(table.name)
     kept = target / ".checkpoint"
-    # Named by the data: an interrupted fit goes on only if its rows are the same.
+    # Named by the data: an interrupted fit resumes only with the same rows.
     names = (f"{table.digest_xy[:16]}-without-{share:g}", f"{table.digest_xy[:16]}-all")
     first, second = (Checkpoints(kept / name, every_seconds=interval()) for name in names)
     held_out = held_out_scores(run, table, share, first) if share else None
@@ -81,19 +80,15 @@ def _fit_and_save(run: Run, share: float, target: Path) -> int:
     print(summary.of_model(model.about))
     if held_out:
         print("  the scores above are those of the first fit; this one has seen every row")
-        print(_picture(model, held_out, target))
+        method, name = model.about["choices"]["method"], model.about["data"]["name"]
+        title = f"{method} on {name}: {held_out.num_test:,} rows held out at random"
+        from dgpbench.report.figures.page import save as save_figure
+        from dgpbench.report.figures.run_figure import run_figure
+
+        try:
+            figure = run_figure(held_out.points, None, held_out.scores, title, target=model.description.target)
+            print(f"picture: {save_figure(figure, target / 'figure.png', ANOTHER)}")
+        except Exception as problem:  # matplotlib, fonts, a full disk: the model is saved nevertheless
+            print(f"no picture ({type(problem).__name__}: {problem})")
     print(f"model: {target}")
     return 0
-
-
-def _picture(model: Model, held_out: HeldOut, target: Path) -> str:
-    """Draw the held-out rows beside the model; return the place of the picture, or why there is none."""
-    from dgpbench.report.figures.run_figure import run_figure, save
-
-    choices, name = model.about["choices"], model.about["data"]["name"]
-    title = f"{choices['method']} on {name}: {held_out.num_test:,} rows held out at random"
-    try:
-        figure = run_figure(held_out.points, None, held_out.scores, title, target=model.description.target)
-        return f"picture: {save(figure, target / 'figure.png', ANOTHER)}"
-    except Exception as problem:  # matplotlib, fonts, a full disk: the model is saved all the same
-        return f"no picture ({type(problem).__name__}: {problem})"

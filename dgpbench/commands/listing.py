@@ -2,26 +2,22 @@
 
 import json
 from argparse import ArgumentParser, Namespace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
-from dgpbench.commands.arguments import add_json
 from dgpbench.commands.cite import reference
+from dgpbench.commands.console import add_json
 from dgpbench.config import groups
 from dgpbench.system.progress import counted
 
 SHOWN = {
     "methods": ("title", "citation"),
     "datasets": ("title", "n", "d"),
-    "tasks": ("title",),
-    "protocols": ("title",),
-    "budgets": ("title",),
-    "experiments": ("title",),
+    **dict.fromkeys(("tasks", "protocols", "budgets", "experiments"), ("title",)),
 }
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench list``."""
     parser.add_argument("group", choices=tuple(SHOWN))
     add_json(parser)
 
@@ -31,7 +27,13 @@ def listing(options: Namespace) -> int:
     entries = [entry(options.group, name) for name in groups.names(options.group[:-1])]
     if options.group == "methods":
         known = {each["name"] for each in entries}
-        entries += [_offered(each) for each in sorted(entry_points(group="dgpbench.methods")) if each.name not in known]
+        for point in sorted(entry_points(group="dgpbench.methods")):
+            if point.name not in known:
+                shown = {"title": f"plug-in, {point.value}"}
+                if point.dist is not None and point.dist.name == "dgpbench":  # only our own baselines are loaded
+                    method = point.load()
+                    shown = {"title": method.title, "citation": reference(method.citation)}
+                entries.append({"name": point.name} | shown)
     if options.json:
         print(json.dumps(entries, indent=2))
         return 0
@@ -51,11 +53,3 @@ def entry(group: str, name: str) -> dict[str, Any]:
     if "citation" in shown:
         shown["citation"] = reference(shown["citation"])
     return {"name": name} | shown
-
-
-def _offered(point: EntryPoint) -> dict[str, Any]:
-    """Return what a list shows of an installed method; only our own baselines are loaded."""
-    if point.dist is None or point.dist.name != "dgpbench":
-        return {"name": point.name, "title": f"plug-in, {point.value}"}
-    method = point.load()
-    return {"name": point.name, "title": method.title, "citation": reference(method.citation)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from dgpbench.benchmarks import cost
 from dgpbench.benchmarks.cost import TIMES_THE_PRODUCTS, Estimate
-from dgpbench.commands.arguments import add_item, add_json
+from dgpbench.commands.console import add_item, add_json
 from dgpbench.commands.validate import declared_sizes
 from dgpbench.experiments.items import load
 from dgpbench.experiments.plan import BLOCKED, CONFLICT, MISSING, Planned, count, matrix, plan_of
@@ -17,7 +17,6 @@ from dgpbench.system.progress import counted, in_words
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench plan``."""
     add_item(parser)
     add_json(parser)
 
@@ -63,18 +62,16 @@ class TimeLeft:
     def of(cls, missing: list[Planned], records: cost.Records) -> "TimeLeft":
         """Estimate each run from finished runs, else from its counted products."""
         known: dict[tuple[Path, str], Estimate | float | None] = {}
-        keys = []
+        times = []
         for run in (each.run for each in missing):
             key = (run.directory.parent, str(run.changed))  # splits and seeds share an estimate
-            keys.append(key)
             if key not in known:
                 known[key] = records.like(run)
                 if known[key] is None and "n" in run.dataset:
                     sizes = declared_sizes(run)
-                    known[key] = records.scaled(run, sizes.num_rows, sizes.num_features)
-                    if known[key] is None:
-                        known[key] = cost.least_seconds(run, sizes.num_rows, sizes.num_features)
-        times = [known[key] for key in keys]
+                    size = (sizes.num_rows, sizes.num_features)
+                    known[key] = records.scaled(run, *size) or cost.least_seconds(run, *size)
+            times.append(known[key])
         estimates = [each for each in times if isinstance(each, Estimate)]
         return cls(estimates, [each for each in times if not isinstance(each, Estimate)])
 
@@ -87,7 +84,7 @@ class TimeLeft:
     @property
     def counted(self) -> float:
         """Seconds of all counted products."""
-        return sum(each or 0.0 for each in self.products)
+        return sum(filter(None, self.products))
 
     def to_json(self) -> dict[str, Any]:
         """Return the seconds left, or a lower bound if there are runs without an estimate; and the range."""

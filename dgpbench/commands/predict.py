@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from dgpbench.commands.arguments import add_overrides
-from dgpbench.commands.output import say
+from dgpbench.commands.console import add_overrides, say
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
 from dgpbench.data.cells import TableSettings
@@ -30,7 +29,6 @@ DIGITS = "%.10g"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench predict``."""
     parser.add_argument("model", help="directory of a fitted model or a finished run")
     parser.add_argument("table", metavar="FILE", help="new rows, with the columns of the training table")
     output = "a csv file, also as .gz, .bz2 or .xz (default: standard output)"
@@ -62,10 +60,7 @@ def predict(options: Namespace) -> int:
 
 
 def _quantiles(text: str) -> list[float]:
-    """Return '0.05,0.5,0.95' as numbers.
-
-    :raises UserError: if they are not probabilities between 0 and 1
-    """
+    """Return '0.05,0.5,0.95' as numbers."""
     try:
         values = [float(part) for part in text.split(",")] if text else []
     except ValueError:
@@ -77,7 +72,13 @@ def _quantiles(text: str) -> list[float]:
 
 def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
     """Write all parts to one file, which appears when it is complete."""
-    rows, opener = 0, _opener(output, path)
+    if output.exists() and output.samefile(path):
+        raise UserError(f"--output {output} is the table that is read; choose another file")
+    packed = output.suffix.lower() in OPENERS
+    if (output.with_suffix("") if packed else output).suffix.lower() not in (".csv", ".txt", ""):
+        raise UserError(f"--output {output}: predictions are written as csv; end the name in .csv or .csv.gz")
+    opener: Callable[..., IO[str]] = OPENERS[output.suffix.lower()] if packed else open
+    rows = 0
     with replacing(output, ANOTHER_OUTPUT) as partial, opener(partial, "wt", encoding="utf-8", newline="") as file:
         for frame in parts:
             frame.to_csv(file, index=False, header=rows == 0, float_format=DIGITS)
@@ -85,24 +86,8 @@ def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
     print(f"{rows:,} rows predicted: {output}")
 
 
-def _opener(output: Path, path: Path) -> Callable[..., IO[str]]:
-    """Return the function that opens the file of predictions, by its ending.
-
-    :raises UserError: if it is the table that is read, or its ending is not that of a csv file
-    """
-    if output.exists() and output.samefile(path):
-        raise UserError(f"--output {output} is the table that is read; choose another file")
-    packed = output.suffix.lower() in OPENERS
-    if (output.with_suffix("") if packed else output).suffix.lower() not in (".csv", ".txt", ""):
-        raise UserError(f"--output {output}: predictions are written as csv; end the name in .csv or .csv.gz")
-    return OPENERS[output.suffix.lower()] if packed else open
-
-
 def _reading(model: Model, overrides: list[str]) -> TableSettings:
-    """Return how the file is read: like the training file, except for the overrides.
-
-    :raises UserError: for a setting that does not concern reading a file
-    """
+    """Return how the file is read: like the training file, except for the overrides."""
     known, given = declared(TableSettings), {}
     for override in parse(overrides):
         name = override.get_key_element().removeprefix("dataset.")

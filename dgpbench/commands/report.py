@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from dgpbench.commands.arguments import add_results_dir
+from dgpbench.commands.console import add_results_dir
 
 
 def report(options: Namespace) -> int:
@@ -17,6 +17,5 @@ def report(options: Namespace) -> int:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench report``."""
     add_results_dir(parser)
     parser.add_argument("--output", metavar="FILE", help="file of the report (default: report.html in that folder)")

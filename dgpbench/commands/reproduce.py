@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dgpbench.commands.arguments import add_item
+from dgpbench.commands.console import add_item, say
 from dgpbench.commands.figure import default_path, draw
-from dgpbench.commands.output import say
 from dgpbench.commands.run import with_picture
 from dgpbench.errors import UserError
 from dgpbench.experiments import engine, slurm
@@ -23,7 +22,6 @@ from dgpbench.system.progress import counted
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench reproduce``."""
     add_item(parser)
     parser.add_argument("--retry-failed", action="store_true", help="run failed runs again")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at a time (default: 1)")

@@ -9,12 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dgpbench.commands.arguments import add_actions, add_item, add_overrides, add_results_dir
+from dgpbench.commands.console import add_actions, add_item, add_overrides, add_results_dir
 from dgpbench.config import groups
 from dgpbench.errors import UserError
 from dgpbench.runs import compact_records, store
 from dgpbench.runs.compact_records import StoredRecord
 from dgpbench.system import files
+
+ACTIONS = {
+    "verify": "verify every record, raw or compact, and the files beside it",
+    "export": "write the records of some items, or all, to results/records, one line a run, to be committed",
+    "import": "import raw or compact records of another machine",
+    "trace": "print the runs behind each number of an item, and the command that reruns one",
+    "redo": "rerun a run and check that its scores match its record: exit code 1 if they do not",
+}
 
 
 def results(options: Namespace) -> int:
@@ -115,9 +123,9 @@ def _print_result(result, results_dir: str) -> int:
 
 def trace(options: Namespace) -> int:
     """Print the runs behind each number of an item."""
-    from dgpbench.report.trace import trace as lines_of
+    from dgpbench.report import tables
 
-    for line in lines_of(options.item, options.overrides):
+    for line in tables.trace(options.item, options.overrides):
         print(line)
     return 0
 
@@ -141,10 +149,7 @@ def redo(options: Namespace) -> int:
 
 
 def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
-    """Return the record that a directory, FILE:LINE or settings name, and the settings of a user's own table.
-
-    :raises UserError: if there is none
-    """
+    """Return the record that a directory, FILE:LINE or settings name, and the settings of a user's own table."""
     if not words:
         raise UserError("results redo needs a run: its directory, FILE.jsonl:LINE, its settings, or --random")
     table = [text for text in words if re.match(r"dataset[.=]", text)]
@@ -161,16 +166,13 @@ def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
     from dgpbench.runs.resolve import resolve_overrides
 
     run = resolve_overrides(overrides)
-    if run.dataset["kind"] != "csv":
-        table = []
-    else:
+    own = run.dataset["kind"] == "csv"
+    if own:
         run = run.with_dataset_name(datasets.load(run.dataset).name)
-    stored = store.lookup(run.limits.results_dir, run.identity)
-    if stored is None:
-        raise UserError(
-            f"{run.identity.key} has no record in {run.limits.results_dir}, so there is nothing to compare with"
-        )
-    return stored, table
+    folder = run.limits.results_dir
+    if (stored := store.lookup(folder, run.identity)) is None:
+        raise UserError(f"{run.identity.key} has no record in {folder}, so there is nothing to compare with")
+    return stored, table if own else []
 
 
 def _pick(words: Sequence[str]) -> StoredRecord:
@@ -206,31 +208,17 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench results``."""
-    actions = add_actions(parser)
-    action = actions.add_parser("verify", help="verify every record, raw or compact, and the files beside it")
-    add_results_dir(action)
+    actions = add_actions(parser, ACTIONS)
+    add_results_dir(actions["verify"])
     quarantine = "move damaged runs to quarantine/, so that they run again"
-    action.add_argument("--quarantine", action="store_true", help=quarantine)
+    actions["verify"].add_argument("--quarantine", action="store_true", help=quarantine)
     rescore = "compute scores again from points.parquet, and name those that differ"
-    action.add_argument("--rescore", action="store_true", help=rescore)
-
-    text = "write the records of some items, or all, to results/records, one line a run, to be committed"
-    action = actions.add_parser("export", help=text, description=text)
+    actions["verify"].add_argument("--rescore", action="store_true", help=rescore)
     items = "items and overrides; results_dir=FOLDER contains the records (default: results)"
-    add_overrides(action, items, "[ITEM ...] [KEY=VALUE ...]")
-
-    text = "import raw or compact records of another machine"
-    action = actions.add_parser("import", help=text, description=text)
+    add_overrides(actions["export"], items, "[ITEM ...] [KEY=VALUE ...]")
     places = "folders that contain runs/, .jsonl files or folders of them; results_dir=FOLDER is the target"
-    add_overrides(action, places, "PATH ...")
-
-    text = "print the runs behind each number of an item, and the command that reruns one"
-    action = actions.add_parser("trace", help=text, description=text)
-    add_item(action, "such as dataset=boston")
-
-    text = "rerun a run and check that its scores match its record: exit code 1 if they do not"
-    action = actions.add_parser("redo", help=text, description=text)
+    add_overrides(actions["import"], places, "PATH ...")
+    add_item(actions["trace"], "such as dataset=boston")
     run = "a run's directory, FILE.jsonl:LINE, or its settings; with --random an item, or settings"
-    add_overrides(action, run, "RUN")
-    action.add_argument("--random", action="store_true", help="pick one at random")
+    add_overrides(actions["redo"], run, "RUN")
+    actions["redo"].add_argument("--random", action="store_true", help="pick one at random")

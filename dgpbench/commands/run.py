@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench import __version__
-from dgpbench.commands.output import say, say_nothing
+from dgpbench.commands.console import say
 from dgpbench.config import groups
 from dgpbench.config.compose import compose
 from dgpbench.config.overrides import is_multirun, split_arguments
@@ -75,7 +75,7 @@ def _execute(run: Run) -> Outcome:
     """Execute a run and draw its picture; print what it will take and how it ended."""
     from dgpbench.runs.execute import execute
 
-    outcome = with_picture(run, execute(run, say if run.limits.progress else say_nothing))
+    outcome = with_picture(run, execute(run, say if run.limits.progress else lambda text: None))
     stream = sys.stdout if outcome.status in ("done", "skipped") else sys.stderr
     print(outcome.message, file=stream, flush=True)
     return outcome
@@ -91,7 +91,7 @@ def with_picture(run: Run, outcome: Outcome) -> Outcome:
         picture = save_run_figure(Path(outcome.directory))
     except UserError as nothing:
         return replace(outcome, message=f"{outcome.message}\nno picture: {nothing}")
-    except Exception as problem:  # matplotlib, fonts, a full disk: the record is written all the same
+    except Exception as problem:  # matplotlib, fonts, a full disk: the record is written nevertheless
         again = f"`dgpbench show {outcome.directory} --plot` tries again"
         return replace(outcome, message=f"{outcome.message}\nno picture ({type(problem).__name__}: {problem}); {again}")
     return replace(outcome, message=f"{outcome.message}\npicture: {picture}")
@@ -141,8 +141,13 @@ def help_text() -> str:
     ]
     values = _defaults()
     for key, setting, owners in documented():
+        defaults: dict[str, list[str]] = {}  # value -> the owners that have it
+        for owner, value in values[key].items():
+            if owner in owners or not owners:
+                defaults.setdefault(shown(value), []).append(owner)
+        (first, _), *others = defaults.items()
+        default = "; ".join([first, *(f"{value} of {', '.join(names)}" for value, names in others)])
         of = f"  [{', '.join(owners)}]" if owners else ""
-        default = _default({owner: value for owner, value in values[key].items() if owner in owners or not owners})
         lines.append(f"  {key + '=':<32}{setting.help} ({setting.describe()}; default {default}){of}")
     lines += [
         "",
@@ -161,17 +166,7 @@ def _defaults() -> dict[str, dict[str, Any]]:
         values = compose(choices).values
         owners = {section: values[section].get(name) for section, name in OWNERS.items()}
         for section, value in values.items():
-            of_section = value if isinstance(value, Mapping) else {"": value}
-            for name, each in of_section.items():
+            for name, each in (value if isinstance(value, Mapping) else {"": value}).items():
                 key = f"{section}.{name}" if name else section
                 defaults.setdefault(key, {}).setdefault(owners.get(section, ""), each)
     return defaults
-
-
-def _default(values: Mapping[str, Any]) -> str:
-    """Return '3', or '3; 1 of exact, sparse' if owners differ."""
-    owners: dict[str, list[str]] = {}
-    for owner, value in values.items():
-        owners.setdefault(shown(value), []).append(owner)
-    (first, _), *others = owners.items()
-    return "; ".join([first, *(f"{value} of {', '.join(names)}" for value, names in others)])

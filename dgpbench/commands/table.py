@@ -4,8 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from dgpbench.commands.arguments import add_format, add_item
-from dgpbench.commands.output import FORMATS, form_of, write_output
+from dgpbench.commands.console import TEXTS, add_format, add_item, format_of, write_output
 from dgpbench.errors import UserError
 from dgpbench.experiments import items
 from dgpbench.report import tables
@@ -17,7 +16,7 @@ def table(options: Namespace) -> int:
     if options.item == "all":
         return _all(options)
     made = tables.table(options.item, options.overrides, metric=options.metric)
-    write_output(tables.render(made, form_of(options.format, options.output)), options.output)
+    write_output(tables.render(made, format_of(options.format, options.output, TEXTS)), options.output)
     return 0
 
 
@@ -41,9 +40,8 @@ def _all(options: Namespace) -> int:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``dgpbench table``."""
     add_item(parser)
-    add_format(parser, FORMATS)
+    add_format(parser, TEXTS)
     parser.add_argument("--output", metavar="FILE", help="file of the table (default: standard output)")
     metric = "a score instead of those that the item shows, such as crps"
     parser.add_argument("--metric", metavar="NAME", help=metric)

@@ -1,10 +1,10 @@
 """``dgpbench validate``: check the arguments of ``run`` without running, downloading or importing TensorFlow."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dgpbench.config.overrides import expand, is_multirun, parse, split_arguments
 from dgpbench.runs import summary
@@ -47,9 +47,18 @@ def validate(arguments: Sequence[str]) -> int:
     if {"--help", "-h"} & set(arguments):
         print(HELP)
         return 0
+    from dgpbench.data import datasets
+
     flags, overrides = split_arguments(arguments)
     runs = check_overrides(overrides, multirun=is_multirun(flags))
-    lines = list(dict.fromkeys(_describe(runs)))
+    lines: dict[str, None] = {}  # without repetitions, in order
+    tables: dict[str, Table | None] = {}  # each is read once; None if it would have to be downloaded
+    for run in runs:
+        key = json.dumps(run.dataset, default=str)
+        if key not in tables:
+            tables[key] = datasets.load(run.dataset) if datasets.is_here(run.dataset) else None
+        table = tables[key]
+        lines |= dict.fromkeys(_preview(run if table is None else run.with_dataset_name(table.name), table))
     number = prod(len(expand(override)) for override in parse(overrides))
     checked = "all" if len(runs) == number else "each value once, not every combination,"
     print("valid: `dgpbench run` takes it" + (f"; {number} runs, {checked} checked" if number > 1 else ""))
@@ -57,31 +66,10 @@ def validate(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _describe(runs: list[Run]) -> Iterator[str]:
-    """Yield the lines about each run; each table is read once.
-
-    :raises UserError: for data, a conflicting record or a warm start that a run would refuse
-    """
-    tables: dict[str, Table | None] = {}
-    for run in runs:
-        key = json.dumps(run.dataset, default=str)
-        if key not in tables:
-            tables[key] = _available(run.dataset)
-        table = tables[key]
-        yield from _preview(run if table is None else run.with_dataset_name(table.name), table)
-
-
-def _available(spec: Mapping[str, Any]) -> "Table | None":
-    """Return the table, or None if it would have to be downloaded."""
-    from dgpbench.data import datasets
-
-    return datasets.load(spec) if datasets.is_here(spec) else None
-
-
 def _preview(run: Run, table: "Table | None") -> list[str]:
     """Return what a run would do: its data, its iterations and its time."""
     from dgpbench.benchmarks.cost import forecast
-    from dgpbench.runs.problem import check_sizes
+    from dgpbench.runs.problem import check_sizes, prepare
 
     if (skipped := finished_outcome(run)) is not None:
         return [skipped.message.splitlines()[0]]
@@ -89,7 +77,11 @@ def _preview(run: Run, table: "Table | None") -> list[str]:
         sizes = declared_sizes(run)
         check_sizes(run, sizes.num_rows, sizes.num_features, sizes.num_test_rows)
     else:
-        sizes = _sizes(run, table)
+        problem = prepare(run, table)
+        features = problem.train.X.shape[1]
+        words = f"{table.name}: {table.num_rows:,} rows, {counted(features, 'feature')}, target {table.target_name}"
+        columns = summary.column_lines(problem.described_split())
+        sizes = Sizes(len(problem.train.X), len(problem.test.X), features, words, columns)
     if run.init_from is not None:
         initial_parameters(run)
         if table is not None:
@@ -99,18 +91,6 @@ def _preview(run: Run, table: "Table | None") -> list[str]:
         *sizes.columns,
         f"{summary.of_start(run, sizes.num_rows)}\n  {forecast(run, sizes.num_rows, sizes.num_features)}",
     ]
-
-
-def _sizes(run: Run, table: "Table") -> Sizes:
-    """Return the sizes of a table's split, prepared as for the run."""
-    from dgpbench.runs.outcomes import described_problem
-    from dgpbench.runs.problem import prepare
-
-    problem = prepare(run, table)
-    features = problem.train.X.shape[1]
-    words = f"{table.name}: {table.num_rows:,} rows, {counted(features, 'feature')}, target {table.target_name}"
-    columns = summary.column_lines(described_problem(problem))
-    return Sizes(len(problem.train.X), len(problem.test.X), features, words, columns)
 
 
 def declared_sizes(run: Run) -> Sizes:

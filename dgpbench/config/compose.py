@@ -1,6 +1,7 @@
 """Compose one configuration from conf/ and overrides, beside the defaults of its named choices."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
@@ -44,25 +45,19 @@ def compose(overrides: Iterable[str] = (), more: Mapping[str, Any] = MappingProx
     settings = [each for each in parsed if each.key_or_group not in groups.GROUPS]
     for key, value in [*((each.key_or_group, each.value()) for each in settings), *more.items()]:
         _check_key(defaults, key)
-        values = _with_value(values, key, value)
+        *path, last = key.split(".")
+        values = within = dict(values)
+        for name in path:
+            if not isinstance(within.get(name), Mapping):
+                raise UserError(f"{key}={value} cannot be set: {name} holds a value, not settings")
+            within[name] = dict(within[name])
+            within = within[name]
+        within[last] = value
     if any(mark in override.input_line for override in settings for mark in ("${", "???")):  # interpolations
         from omegaconf import OmegaConf
 
         values = _plain(OmegaConf.create(dict(values)))
     return Composed(values, defaults)
-
-
-def _with_value(values: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
-    """Return a copy with one value replaced."""
-    *path, last = key.split(".")
-    copied = within = dict(values)
-    for name in path:
-        if not isinstance(within.get(name), Mapping):
-            raise UserError(f"{key}={value} cannot be set: {name} holds a value, not settings")
-        within[name] = dict(within[name])
-        within = within[name]
-    within[last] = value
-    return copied
 
 
 def _check_key(cfg: Mapping[str, Any], key: str) -> None:
@@ -108,18 +103,15 @@ def _defaults(chosen: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
 
 @cache
 def _by_hydra(chosen: tuple[tuple[str, str], ...]) -> Any:
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
+    import hydra
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
 
     register_resolvers()
-    overrides = [f"{group}={name}" for group, name in chosen]
+    initialized = GlobalHydra.instance().is_initialized()
     try:
-        if GlobalHydra.instance().is_initialized():
-            return hydra_compose("run", overrides=overrides)
-        with initialize_config_dir(str(groups.folder()), version_base="1.3"):
-            return hydra_compose("run", overrides=overrides)
+        with nullcontext() if initialized else hydra.initialize_config_dir(str(groups.folder()), version_base="1.3"):
+            return hydra.compose("run", overrides=[f"{group}={name}" for group, name in chosen])
     except HydraException as problem:
         raise UserError(str(problem).splitlines()[0]) from None
 
@@ -128,11 +120,11 @@ def register_resolvers() -> None:
     """Register the interpolations of conf/, by which protocols and budgets set what methods leave open."""
     from omegaconf import OmegaConf
 
-    for resolver in (_published, _scheduled, _capped, _precise, _budgeted):
-        OmegaConf.register_new_resolver(resolver.__name__.removeprefix("_"), resolver, replace=True)
+    for resolver in (published, scheduled, capped, precise, budgeted):
+        OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
 
 
-def _published(key: str, default: Any, *, _root_: Any) -> Any:
+def published(key: str, default: Any, *, _root_: Any) -> Any:
     """Return the value of the first source that has the key, else the default.
 
     First the budget's sources: for this method in this task, method, task, then under this protocol for this method in
@@ -167,26 +159,26 @@ def _part(choice: Any, kind: str, name: str | None) -> Mapping[str, Any]:
     return {}
 
 
-def _precise(default: str, *, _root_: Any) -> str:
+def precise(default: str, *, _root_: Any) -> str:
     """Return the budget's precision if the method supports it, else the default."""
     precision = _root_.budget.settings.get("precision", default)
     return precision if precision in _root_.method.precisions else default
 
 
-def _scheduled(key: str, default: int | None, *, _root_: Any) -> int | None:
+def scheduled(key: str, default: int | None, *, _root_: Any) -> int | None:
     """Return a count of the schedule: the budget's own, else the published one times the budget's fraction."""
     if key in _root_.budget.settings:
         return _root_.budget.settings[key]
-    count = _published(key, default, _root_=_root_)
+    count = published(key, default, _root_=_root_)
     return None if count is None else max(1, round(count * _root_.budget.schedule))
 
 
-def _budgeted(key: str, *, _root_: Any) -> Any:
+def budgeted(key: str, *, _root_: Any) -> Any:
     """Return a setting of a plug-in's method: its value for this budget, else its default."""
     method = groups.describe("method", _root_.method.name)
     return method["budgets"].get(_root_.budget.name, {}).get(key, method[key])
 
 
-def _capped(key: str, default: int, *, _root_: Any) -> int:
+def capped(key: str, default: int, *, _root_: Any) -> int:
     """Return a count that no paper publishes: the budget's own, else the default."""
     return _root_.budget.settings.get(key, default)

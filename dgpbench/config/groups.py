@@ -1,7 +1,7 @@
 """The files of conf/: their names are the registry of methods, data sets, tasks, protocols and items."""
 
-from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from dgpbench.errors import UserError
 
 GROUPS = ("method", "dataset", "task", "protocol", "budget", "optimiser")
 _added: dict[tuple[str, str], dict[str, Any]] = {}
-_finders: dict[Callable[[str, str], bool], Callable[[str], list[str]]] = {}
+_finders: set[str] = set()
 
 
 def folder() -> Path:
@@ -34,7 +34,7 @@ def files(group: str) -> frozenset[str]:
 
 def exists(group: str, name: str) -> bool:
     """Return whether a name exists. Only this function loads the plug-ins of installed packages."""
-    return name in names(group) or any(find(group, name) for find in _finders)
+    return name in names(group) or any(import_module(each).find(group, name) for each in _finders)
 
 
 def add(group: str, name: str, values: dict[str, Any]) -> None:
@@ -47,17 +47,14 @@ def added(group: str) -> list[str]:
     return [name for kind, name in _added if kind == group]
 
 
-def find_by(finder: Callable[[str, str], bool], offers: Callable[[str], list[str]]) -> None:
-    """Look up unknown names by a function, which adds the name or returns False.
-
-    :param offers: the names in a group that it can find
-    """
-    _finders[finder] = offers
+def find_by(module: str) -> None:
+    """Look up unknown names in a module, imported when needed: its ``find`` adds a name, its ``offers`` lists them."""
+    _finders.add(module)
 
 
 def offered(group: str) -> list[str]:
     """Return the names in one group, sorted, with those of installed packages, without loading them."""
-    return sorted({*names(group), *(name for offers in _finders.values() for name in offers(group))})
+    return sorted({*names(group), *(name for each in _finders for name in import_module(each).offers(group))})
 
 
 def describe(group: str, name: str) -> dict[str, Any]:

@@ -20,9 +20,7 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
     :raises UserError: for an unknown flag
     """
-    flags: list[str] = []
-    overrides: list[str] = []
-    remaining = iter(arguments)
+    flags, overrides, remaining = list[str](), list[str](), iter(arguments)
     for argument in remaining:
         if not argument.startswith("-"):
             overrides.append(argument)
@@ -129,10 +127,7 @@ def expand(override: Any) -> list[str]:
 
 
 def _swept(override: Any) -> list[str]:
-    """Return the texts of the values of a sweep.
-
-    :raises UserError: if there are none, or it is not a valid list
-    """
+    """Return the texts of the values of a sweep."""
     from hydra.errors import HydraException
 
     key = override.get_key_element()

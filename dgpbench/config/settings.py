@@ -66,11 +66,22 @@ class Setting:
             return None
         if isinstance(value, str) and value in self.words:
             return value
-        converted = _convert(self.kind, value) if not (self.words and self.kind is str) else None
+        converted = None if self.words and self.kind is str else self._convert(value)
         if converted is None or not self._holds(converted):
             hint = did_you_mean(str(value), self.words)
             raise UserError(f"{key}={shown(value)} cannot be used; {key} takes {self.describe()}{hint}")
         return converted
+
+    def _convert(self, value: Any) -> Any | None:
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if self.kind is int:
+            return int(value) if number and value == int(value) else None
+        if self.kind is float:
+            return float(value) if number else None
+        if self.kind is str:
+            text = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
+            return str(value) if text else None
+        return value if isinstance(value, self.kind) else None
 
     def _holds(self, value: Any) -> bool:
         return (
@@ -81,38 +92,31 @@ class Setting:
         )
 
 
-def setting(
-    help: str,
-    *,
-    low: float | None = None,
-    above: float | None = None,
-    high: float | None = None,
-    below: float | None = None,
-    words: tuple[str, ...] = (),
-    default: Any = MISSING,
-) -> Any:
-    """Return a field of a settings dataclass; its annotation gives the kind, and whether null is accepted."""
-    ranges = {"help": help, "low": low, "above": above, "high": high, "below": below, "words": words}
-    return field(default=default, kw_only=True, metadata={"setting": ranges})
+def setting(help: str, *, default: Any = MISSING, **ranges: Any) -> Any:
+    """Return a field of a settings dataclass; its annotation gives the kind, and whether null is accepted.
+
+    :param ranges: ``low``, ``above``, ``high``, ``below`` and ``words`` of ``Setting``
+    """
+    return field(default=default, kw_only=True, metadata={"setting": {"help": help, **ranges}})
 
 
 def declared(cls: "type[DataclassInstance]") -> dict[str, Setting]:
-    """Return the settings of a dataclass by name."""
-    ours = [each for each in fields(cls) if "setting" in each.metadata]
-    types = get_type_hints(cls) if any(isinstance(each.type, str) for each in ours) else {}  # texts in some modules
-    return {each.name: _declared(types.get(each.name, each.type), each.metadata["setting"]) for each in ours}
+    """Return the settings of a dataclass by name.
 
-
-def _declared(kind: Any, ranges: Mapping[str, Any]) -> Setting:
-    """
     :raises TypeError: for an unsupported type
     """
-    given = get_args(kind) if isinstance(kind, UnionType) or get_origin(kind) is Union else (kind,)
-    if not set(given) <= {*KINDS, NoneType}:
-        raise TypeError(f"a setting is int, float, bool, str or list, or one of these | None, not {kind}")
-    kinds = [each for each in given if each is not NoneType]
-    numbers = [each for each in kinds if each is not str] or kinds  # "int | str": a number, or one of some words
-    return Setting(numbers[0], **ranges, optional=NoneType in given)
+    ours = [each for each in fields(cls) if "setting" in each.metadata]
+    types = get_type_hints(cls) if any(isinstance(each.type, str) for each in ours) else {}  # texts in some modules
+    settings = {}
+    for each in ours:
+        kind: Any = types.get(each.name, each.type)
+        given = get_args(kind) if isinstance(kind, UnionType) or get_origin(kind) is Union else (kind,)
+        if not set(given) <= {*KINDS, NoneType}:
+            raise TypeError(f"a setting is int, float, bool, str or list, or one of these | None, not {kind}")
+        kinds = [one for one in given if one is not NoneType]
+        numbers = [one for one in kinds if one is not str] or kinds  # "int | str": a number, or one of some words
+        settings[each.name] = Setting(numbers[0], **each.metadata["setting"], optional=NoneType in given)
+    return settings
 
 
 def build(cls: type[T], section: str, values: Mapping[str, Any], **facts: Any) -> T:
@@ -165,19 +169,6 @@ def typed(kind: Any, value: Any, where: str) -> Any:
     if type(value) not in types or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"{where} is {shortened(value)}, not {KINDS.get(kind, 'of its type')}")
     return value
-
-
-def _convert(kind: type, value: Any) -> Any | None:
-    """Return the value as its kind, or None if it is not of that kind."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if kind is int:
-        return int(value) if number and value == int(value) else None
-    if kind is float:
-        return float(value) if number else None
-    if kind is str:
-        text = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
-        return str(value) if text else None
-    return value if isinstance(value, kind) else None
 
 
 def shown(value: object) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,14 @@ def _advice(cells: Cells, wrong: np.ndarray, kind: str, marks: str | None, other
     if kind == "category":
         return f"numbers beyond {EXACT:.0f} as floats", "floats merge such categories: convert the column to text"
     texts = _texts(cells, wrong).unique().to_pylist()
-    formats = _formats(cells, wrong)
+    formats: list[str | None] = []  # at most two that read all of them as dates, None for ISO 8601
+    few = cells.at(np.flatnonzero(wrong)[:LOOKED_AT])
+    if np.isfinite(few.dates).any():
+        formats = [None]
+    elif few.is_text.all():
+        start = few.at(np.arange(min(9, len(few.values))))
+        reads = (form for form in (None, *FORMATS) if np.isfinite(start.days(form)).all())
+        formats = list(islice((form for form in reads if np.isfinite(few.days(form)).all()), 2))
     if kind == "date":
         example = " or ".join(f"dataset.date_format={each}" for each in formats) or "dataset.date_format=%d.%m.%Y"
         return "no date", f"{example}{', or the like,' * (not formats)} sets their format"
@@ -161,21 +168,6 @@ def _advice(cells: Cells, wrong: np.ndarray, kind: str, marks: str | None, other
     ):
         return "text", f"correct them, or {CATEGORIES}, {DROP}"
     return "text", f"dataset.categorical=auto encodes categories as 0/1 columns, {DROP}"
-
-
-def _formats(cells: Cells, wrong: np.ndarray) -> list[str | None]:
-    """Return at most two formats of dates, None for ISO 8601, that read all unreadable cells."""
-    at = np.flatnonzero(wrong)[:LOOKED_AT]
-    few = cells.at(at)
-    if np.isfinite(few.dates).any():
-        return [None]
-    if not few.is_text.all():
-        return []
-    return [
-        form
-        for form in (None, *FORMATS)
-        if np.isfinite(few.at(np.arange(min(9, len(at)))).days(form)).all() and np.isfinite(few.days(form)).all()
-    ][:2]
 
 
 def written_otherwise(cells: Cells) -> bool:
@@ -220,24 +212,21 @@ def _advice_on_marks(
     sentences = {}
     for name in suspects:
         if ways := [marks for marks in helped[name] if sum(unread[marks].values()) == best]:
-            sentences[name] = _ways(samples[name].slice(0, 200), ways, settings)
+            # The combinations that give different values, each with the fewest settings to change.
+            current = (settings.decimal, settings.thousands)
+            ways.sort(key=lambda each: (each[0] != current[0]) + 2 * (each[1] != current[1]) - (each[1] is None))
+            different: dict[bytes, str] = {}
+            for decimal, thousands in ways:
+                texts = samples[name].slice(0, 200)
+                values = parse(texts, decimal, thousands)
+                changed = f"dataset.decimal={decimal} " * (decimal != settings.decimal)
+                changed += f"dataset.thousands={thousands or 'null'}" * (thousands != settings.thousands)
+                read = int(np.flatnonzero(np.isfinite(values))[0])
+                words = f"{changed.strip()} reads {quoted(texts[read].as_py())} as {values[read]:.15g}"
+                different.setdefault(values.tobytes(), words.replace("{", "{{").replace("}", "}}"))
+            sentences[name] = ", ".join(list(different.values())[:3])
             sentences[name] += f", {CATEGORIES}" if settings.categorical == "auto" else ""
     return sentences
-
-
-def _ways(texts: Any, ways: Sequence[tuple[str, str | None]], settings: TableSettings) -> str:
-    """Return the combinations that give different values, each with the fewest settings to change."""
-    different: dict[bytes, str] = {}
-    for decimal, thousands in sorted(
-        ways, key=lambda each: (each[0] != settings.decimal) + 2 * (each[1] != settings.thousands) - (each[1] is None)
-    ):
-        values = parse(texts, decimal, thousands)
-        changed = f"dataset.decimal={decimal} " * (decimal != settings.decimal)
-        changed += f"dataset.thousands={thousands or 'null'}" * (thousands != settings.thousands)
-        read = int(np.flatnonzero(np.isfinite(values))[0])
-        words = f"{changed.strip()} reads {quoted(texts[read].as_py())} as {values[read]:.15g}"
-        different.setdefault(values.tobytes(), words.replace("{", "{{").replace("}", "}}"))
-    return ", ".join(list(different.values())[:3])
 
 
 def _texts(cells: Cells, rows: np.ndarray | bool) -> Any:

@@ -97,24 +97,15 @@ TableSettings.DEFAULT = TableSettings(path=None, target=None, separator=None, dr
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of one column by their type.
+    """The cells of one column by their type; every array is [N]."""
 
-    :param values: [N] as given, an array of objects, or of numbers where all cells are numbers
-    :param texts: [N] large_string, without blanks at the ends; null where the cell is not text
-    :param numbers: [N] NaN where the cell's type is not a number
-    :param truths: [N] 1, 0, NaN where the cell's type is not a truth value
-    :param dates: [N] days since 1970-01-01, NaN where the cell's type is not a date
-    :param present: [N] whether the cell has a value
-    :param is_category: whether the column has a categorical type
-    """
-
-    values: np.ndarray
-    texts: Any
-    numbers: np.ndarray
-    truths: np.ndarray
-    dates: np.ndarray
-    present: np.ndarray
-    is_category: bool
+    values: np.ndarray  # as given, objects, or numbers where all cells are numbers
+    texts: Any  # large_string, without blanks at the ends; null where the cell is not text
+    numbers: np.ndarray  # NaN where the cell's type is not a number
+    truths: np.ndarray  # 1, 0, NaN where the cell's type is not a truth value
+    dates: np.ndarray  # days since 1970-01-01, NaN where the cell's type is not a date
+    present: np.ndarray  # the cell has a value
+    is_category: bool  # the column has a categorical type
     settings: TableSettings
 
     @classmethod
@@ -236,7 +227,7 @@ class Cells:
         if not (typed := typed & self.present & ~self.is_text).any():
             return categories
         values = self.values[typed]
-        if self.values.dtype == object:  # where 1 and True differ, which factorize does not know
+        if self.values.dtype == object:  # 1 and True differ here, but not in factorize
             categories[typed] = [_text_that_tells(value) for value in values]
         else:
             codes, different = pd.factorize(values)
@@ -293,8 +284,7 @@ def text_of(value: Any) -> str:
     return text.removesuffix(" 00:00:00") if isinstance(value, datetime.datetime) else text
 
 
-def _text_that_tells(value: Any) -> str | None:
-    """Return None for floats that may stand for several whole numbers."""
+def _text_that_tells(value: Any) -> str | None:  # None for floats that may stand for several whole numbers
     return None if isinstance(value, float | np.floating) and abs(float(value)) > EXACT else text_of(value)
 
 
@@ -308,7 +298,6 @@ def value_of(text: str) -> str:
 
 
 def _numbers_of(marks: Sequence[Any]) -> list[float]:
-    """Return the numbers among marks of gaps."""
     return [float(mark) for mark in map(str, marks) if re.fullmatch(NUMBER, mark)]
 
 

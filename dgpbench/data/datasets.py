@@ -16,6 +16,7 @@ from dgpbench.data.cells import TableSettings
 from dgpbench.data.download import Copy, Damaged, RequiredFile, Source
 from dgpbench.data.table import Table
 from dgpbench.errors import UserError
+from dgpbench.system.files import replacing
 
 # A file that neither its name nor its hash identifies is read on trial, up to this size.
 TRIAL_BYTES = 64_000_000
@@ -130,7 +131,7 @@ LOADERS: dict[str, Callable[[Mapping[str, Any]], Table]] = {
 
 
 class Row(NamedTuple):
-    """One line of an answer."""
+    """One line of output."""
 
     name: str
     status: str
@@ -191,37 +192,35 @@ def _chosen(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def import_path(path: str | Path) -> list[Row]:
     """Copy a file, or every file of a folder that belongs to a data set, into the cache.
 
-    A file is identified by its name or sha256, else by trial; in every case its content decides.
+    A file is identified by its name or sha256, else by trial; in every case its content decides. Each is imported at
+    most once for each data set, and a damaged file with a known name is reported.
     """
     path = Path(path).expanduser()
     if not path.exists():
         raise UserError(f"{path} does not exist: name a file or folder to import")
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
-    rows = [row for file in files for row in _imported(file)]
+    rows = []
+    for file in files:
+        sha256 = download.sha256_of(file)
+        for name, spec in specs().items():
+            found: list[Row] = []
+            for required, source, is_known in _candidates(spec, file, sha256):
+                try:
+                    required.accept(Copy(source, file, str(file)))
+                except Damaged as damage:
+                    found += [Row(name, "damaged", f"{file} {damage}")] if is_known else []
+                    continue
+                target = download.cache_directory() / source.place
+                if file.resolve() != target.resolve():
+                    with replacing(target, download.ANOTHER_CACHE) as partial:
+                        shutil.copyfile(file, partial)
+                found = [Row(name, "imported", f"{file} as {target}")]
+                break
+            rows += found[:1]
     if not any(row.status == "imported" for row in rows):
-        damage = [f"{row.name}: {row.detail}" for row in rows]
-        raise UserError(f"{path} holds no file of a data set{''.join(f'; {each}' for each in damage)}")
+        damages = [f"; {row.name}: {row.detail}" for row in rows]
+        raise UserError(f"{path} holds no file of a data set{''.join(damages)}")
     return rows
-
-
-def _imported(file: Path) -> Iterator[Row]:
-    """Import a file at most once for each data set; a damaged file with a known name is reported."""
-    sha256 = download.sha256_of(file)
-    for name, spec in specs().items():
-        rows: list[Row] = []
-        for required, source, is_known in _candidates(spec, file, sha256):
-            try:
-                required.accept(Copy(source, file, str(file)))
-            except Damaged as damage:
-                rows += [Row(name, "damaged", f"{file} {damage}")] if is_known else []
-                continue
-            target = download.cache_directory() / source.place
-            if file.resolve() != target.resolve():
-                with download.writing(target) as partial:
-                    shutil.copyfile(file, partial)
-            rows = [Row(name, "imported", f"{file} as {target}")]
-            break
-        yield from rows[:1]
 
 
 def _candidates(spec: Mapping[str, Any], file: Path, sha256: str) -> Iterator[tuple[RequiredFile, Source, bool]]:

@@ -11,7 +11,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -44,14 +44,11 @@ class Unavailable(UserError):
 
 
 class Unreachable(Exception):
-    """A URL that did not return its file; the message is a few words.
-
-    :param transient: whether another request may help
-    """
+    """A URL that did not return its file; the message is a few words."""
 
     def __init__(self, message: str, *, transient: bool = False):
         super().__init__(message)
-        self.transient = transient
+        self.transient = transient  # another request may help
 
 
 # Sources and copies -----------------------------------------------------------------------------------------------
@@ -59,19 +56,13 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """One URL at which a table's file, or an archive with it, was published.
-
-    :param sha256: published hash of the file at the URL; it identifies the publisher's file and is never required
-    :param member: path inside the archive, None for a plain file
-    :param member_sha256: hash that verifies the member where the digest of the table is unknown
-    :param reader: ``format`` and options of the function in ``published.READERS`` that reads the file or the member
-    """
+    """One URL at which a table's file, or an archive with it, was published."""
 
     url: str
-    sha256: str | None = None
-    member: str | None = None
-    member_sha256: str | None = None
-    reader: Mapping[str, Any] = field(default_factory=dict)
+    sha256: str | None = None  # published hash of the file at the URL: it identifies the file and is never required
+    member: str | None = None  # path inside the archive, None for a plain file
+    member_sha256: str | None = None  # verifies the member where the digest of the table is unknown
+    reader: Mapping[str, Any] = field(default_factory=dict)  # ``format`` and options of one of ``published.READERS``
 
     @property
     def place(self) -> Path:
@@ -90,12 +81,14 @@ def sources_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Source, ...]:
 
 def with_unpacked(sources: Sequence[Source]) -> list[Source]:
     """Return the sources, then the unpacked members of archives, where an import puts them; each place once."""
+    unpacked = [
+        Source(
+            f"{each.url.rpartition('/')[0]}/{each.member}", each.member_sha256, None, each.member_sha256, each.reader
+        )
+        for each in sources
+        if each.member
+    ]
     places: dict[Path, Source] = {}
-    unpacked = []
-    for each in sources:
-        if each.member:
-            url = f"{each.url.rpartition('/')[0]}/{each.member}"
-            unpacked.append(Source(url, each.member_sha256, None, each.member_sha256, each.reader))
     for each in (*sources, *unpacked):
         places.setdefault(each.place, each)
     return list(places.values())
@@ -117,15 +110,11 @@ class Copy:
 
 @dataclass(frozen=True)
 class RequiredFile:
-    """One file that a data set needs.
-
-    :param accept: reads a copy, or raises Damaged
-    :param recognisable: whether ``accept`` tells this file from any other, because the content's digest is known
-    """
+    """One file that a data set needs."""
 
     sources: tuple[Source, ...]
-    accept: Callable[[Copy], Any]
-    recognisable: bool
+    accept: Callable[[Copy], Any]  # reads a copy, or raises Damaged
+    recognisable: bool  # ``accept`` tells this file from any other, because the content's digest is known
 
 
 @contextmanager
@@ -175,9 +164,9 @@ def cache_directory() -> Path:
     """Return $DGPBENCH_CACHE, else the user's cache directory; it need not exist yet."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen).expanduser().absolute()
-    import pooch
+    from platformdirs import user_cache_path
 
-    return Path(pooch.os_cache("dgpbench"))
+    return user_cache_path("dgpbench")
 
 
 def mirror() -> Path | str | None:
@@ -188,14 +177,6 @@ def mirror() -> Path | str | None:
     if not Path(chosen).expanduser().is_dir():
         raise UserError(f"{MIRROR_VARIABLE} names {chosen}, which is neither a folder nor an http(s) URL")
     return Path(chosen).expanduser().absolute()
-
-
-def writing(target: Path) -> AbstractContextManager[Path]:
-    """Yield a path beside a file of the cache; its file replaces that one when the block succeeds.
-
-    :raises UserError: when the disk is full or the cache cannot be written
-    """
-    return replacing(target, ANOTHER_CACHE)
 
 
 def cached(sources: Sequence[Source]) -> Iterator[Copy]:
@@ -246,6 +227,10 @@ def obtain(name: str, file: RequiredFile) -> Any:
 
 
 def _copies(sources: tuple[Source, ...], unreachable: dict[str, str]) -> Iterator[Copy]:
+    """Yield copies of the cache and the mirror, then request each URL once, and after transient faults twice more.
+
+    Further requests begin within ``RETRY_SECONDS``.
+    """
     yield from cached(sources)
     place, urls = mirror(), [(source, source.url) for source in sources]
     if isinstance(place, Path):
@@ -253,11 +238,6 @@ def _copies(sources: tuple[Source, ...], unreachable: dict[str, str]) -> Iterato
     elif place:
         paths = ((source, source.url.partition("://")[2].partition("?")[0]) for source in with_unpacked(sources))
         urls[:0] = [(source, f"{place}/{path}") for source, path in paths]
-    yield from _downloaded(urls, unreachable)
-
-
-def _downloaded(urls: list[tuple[Source, str]], unreachable: dict[str, str]) -> Iterator[Copy]:
-    """Request each URL once, then retry transient faults twice, for at most ``RETRY_SECONDS`` in all."""
     begin = time.monotonic()
     for pause in (None, *PAUSES_SECONDS):
         busy = []
@@ -286,8 +266,8 @@ def download(url: str, target: Path) -> None:
     from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
     try:
-        with writing(target) as unfinished, unfinished.open("wb") as file:
-            for data in _body(url, target.name):
+        with replacing(target, ANOTHER_CACHE) as unfinished, unfinished.open("wb") as file:
+            for data in body(url, target.name):
                 file.write(data)
     except (Unreachable, UserError):
         raise
@@ -295,7 +275,7 @@ def download(url: str, target: Path) -> None:
         status = error.response.status_code if error.response is not None else 0
         raise Unreachable(f"HTTP {status}", transient=status == 429 or status >= 500) from error
     except (requests.Timeout, ReadTimeoutError) as error:  # no retry where the connection failed
-        raise Unreachable("no answer in time", transient=not isinstance(error, requests.ConnectTimeout)) from error
+        raise Unreachable("no response in time", transient=not isinstance(error, requests.ConnectTimeout)) from error
     except requests.RequestException as error:
         raise Unreachable("no connection") from error
     except ProtocolError as error:
@@ -303,11 +283,11 @@ def download(url: str, target: Path) -> None:
     except OSError:  # of the disk
         raise
     except Exception as error:  # requests, urllib3 and http.client each have their own for malformed headers
-        raise Unreachable("its answer is malformed") from error
+        raise Unreachable("its response is malformed") from error
 
 
-def _body(url: str, title: str) -> Iterator[bytes]:
-    """Yield the body of an answer as it arrives, with a progress bar on a terminal if it is large."""
+def body(url: str, title: str) -> Iterator[bytes]:
+    """Yield the body of a response as it arrives, with a progress bar on a terminal if it is large."""
     import requests
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn

@@ -7,7 +7,7 @@ category of the training rows, all 0 for an unknown category.
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,18 +27,12 @@ MAX_CATEGORIES = 50  # of a column that is not named as categorical
 
 @dataclass(frozen=True)
 class Schema:
-    """How to read the columns of a table, decided on all of its rows.
+    """How to read the columns of a table, decided on all of its rows."""
 
-    :param kinds: ``number``, ``flag``, ``date`` or ``category`` for each feature, in order
-    :param missing: ``refuse``, ``drop`` or ``impute``
-    :param date_format: None for ISO 8601
-    :param by_text: whether categories differ by their text; in models of earlier versions by their value
-    """
-
-    kinds: Mapping[str, str]
-    missing: str = "refuse"
-    date_format: str | None = None
-    by_text: bool = False
+    kinds: Mapping[str, str]  # ``number``, ``flag``, ``date`` or ``category`` for each feature, in order
+    missing: str = "refuse"  # or ``drop`` or ``impute``
+    date_format: str | None = None  # None for ISO 8601
+    by_text: bool = False  # categories differ by their text; in models of earlier versions by their value
 
     @classmethod
     def of(cls, frame: "pd.DataFrame", settings: TableSettings, where: str = "the table") -> "Schema":
@@ -119,17 +113,23 @@ def typed(
         if kind != "category":
             infinite[name] = np.isinf(columns[name])
         elif known is not None:
-            columns[name] = _known_categories(columns[name], cells.is_text if schema.by_text else ~present, known[name])
+            # Cells other than text become the only known category with their value, such as 05 for 5.
+            texts, exact = columns[name], cells.is_text if schema.by_text else ~present
+            by_value: dict[str, list[str]] = {}
+            for category in known[name]:
+                by_value.setdefault(value_of(category), []).append(category)
+            unknown = {text: by_value.get(value_of(text), ()) for text in set(texts[~exact]) - {None, *known[name]}}
+            meant = {text: same[0] for text, same in unknown.items() if len(same) == 1}
+            columns[name] = np.where(exact, texts, np.array([meant.get(text, text) for text in texts], dtype=object))
     wrong, infinite, gaps = ({name: at for name, at in each.items() if at.any()} for each in (wrong, infinite, gaps))
     if questions or wrong or infinite or (gaps and schema.missing == "refuse"):
         first = frame.index.start if isinstance(frame.index, pd.RangeIndex) else 0  # of a part of a file
         places = partial(cell_messages.places, frame, first=first)
         clauses = list(questions)
         if wrong:
-            everything = {name: Cells.of(frame[name], settings) for name in kinds}
-            clauses += cell_messages.of_wrong(
-                everything, wrong, kinds, settings, places, target, trained=known is not None
-            )
+            every = {name: Cells.of(frame[name], settings) for name in kinds}
+            is_trained = known is not None
+            clauses += cell_messages.of_wrong(every, wrong, kinds, settings, places, target, trained=is_trained)
         if infinite:
             clauses.append(f"holds an infinite number in {places(infinite)}: correct it, or remove its row")
         if gaps and schema.missing == "refuse":
@@ -145,30 +145,15 @@ def typed(
     return pd.DataFrame(columns, index=frame.index)
 
 
-def _known_categories(texts: np.ndarray, exact: np.ndarray, known: Sequence[str]) -> np.ndarray:
-    """Replace cells other than text by the only known category with their value, such as 05 for 5."""
-    by_value: dict[str, list[str]] = {}
-    for category in known:
-        by_value.setdefault(value_of(category), []).append(category)
-    unknown = {text: by_value.get(value_of(text), ()) for text in set(texts[~exact]) - {None, *known}}
-    meant = {text: same[0] for text, same in unknown.items() if len(same) == 1}
-    return np.where(exact, texts, np.array([meant.get(text, text) for text in texts], dtype=object))
-
-
 @dataclass(frozen=True)
 class Column:
-    """Encoding of one column, fitted on the training rows.
-
-    :param fill: the value of a gap
-    :param gaps: number of gaps in the training rows; if there are any, a 0/1 column marks gaps
-    :param categories: of the training rows, sorted by value
-    """
+    """Encoding of one column, fitted on the training rows."""
 
     name: str
     kind: str
-    fill: float | None = None
-    gaps: int = 0
-    categories: tuple[str, ...] = ()
+    fill: float | None = None  # the value of a gap
+    gaps: int = 0  # in the training rows; if there are any, a 0/1 column marks gaps
+    categories: tuple[str, ...] = ()  # of the training rows, sorted by value
 
     @classmethod
     def fit(cls, values: "pd.Series", kind: str, missing: str) -> "Column":
@@ -204,13 +189,6 @@ class Column:
         if self.kind == "category":
             return facts | {"categories": list(self.categories)}
         return facts | ({"fill": self.fill, "gaps": self.gaps} if self.gaps else {})
-
-    def unknown(self, values: "pd.Series") -> Counter[tuple[str, str]]:
-        """Count the typed cells with each category that is not in the training rows."""
-        if self.kind != "category":
-            return Counter()
-        texts = values.fillna(MISSING)
-        return Counter((self.name, text) for text in texts[~texts.isin(self.categories)])
 
 
 @dataclass(frozen=True)
@@ -255,7 +233,6 @@ class ColumnEncoder:
     ) -> np.ndarray:
         """Encode raw rows as numbers [N, D] float64; columns are found by name, and others ignored.
 
-        :param settings: how to read cells
         :param unknown: receives the number of rows with each category that is not in the training rows
         :raises UserError: for a missing column, a cell that is not of its column's kind, or a gap that nothing fills
         """
@@ -263,8 +240,9 @@ class ColumnEncoder:
         check_names(self.names, list(frame.columns), where)
         rows = typed(frame, self.schema, settings, where, known={each.name: each.categories for each in self.columns})
         if unknown is not None:
-            for column in self.columns:
-                unknown.update(column.unknown(rows[column.name]))
+            for column in (each for each in self.columns if each.kind == "category"):
+                texts = rows[column.name].fillna(MISSING)
+                unknown.update((column.name, text) for text in texts[~texts.isin(column.categories)])
         return self.encode(rows)
 
     def encode(self, rows: "pd.DataFrame") -> np.ndarray:
@@ -279,41 +257,34 @@ class ColumnEncoder:
         """Describe the encoding of each column as plain data, for records and ``describe_columns``."""
         return [column.describe() for column in self.columns]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
 class UserColumns:
-    """Features of a user's table, not yet encoded.
+    """Features of a user's table, not yet encoded."""
 
-    :param rows: typed, one for each row of the table
-    :param plain: whether all cells are numbers, so that the table's ``X`` holds them
-    """
-
-    rows: "pd.DataFrame"
+    rows: "pd.DataFrame"  # typed, one for each row of the table
     schema: Schema
-    plain: bool = False
+    plain: bool = False  # all cells are numbers, so that the table's ``X`` holds them
 
     def digits(self) -> np.ndarray:
         """Return numbers that distinguish the cells, [N, K]: for digests and the order of rows only."""
-        return np.column_stack([_distinguished(self.rows[name]) for name in self.rows])
-
-
-def _distinguished(column: "pd.Series") -> np.ndarray:
-    """Return categories as the first 48 bits of a sha256: of their values if these differ, else of their texts."""
-    if column.dtype == np.float64:
-        return column.to_numpy()
-    texts = column.dropna().unique().tolist()
-    values = [value_of(text) for text in texts]
-    different = values if len(set(values)) == len(texts) else texts
-    numbers = [float(int.from_bytes(hashlib.sha256(each.encode()).digest()[:6], "big")) for each in different]
-    return column.map(dict(zip(texts, numbers, strict=True))).to_numpy(np.float64, na_value=np.nan)
+        columns = []
+        for name in self.rows:
+            column = self.rows[name]
+            if column.dtype != np.float64:
+                # The first 48 bits of a sha256: of the categories' values if these differ, else of their texts.
+                texts = column.dropna().unique().tolist()
+                values = [value_of(text) for text in texts]
+                different = values if len(set(values)) == len(texts) else texts
+                hashes = [hashlib.sha256(each.encode()).digest()[:6] for each in different]
+                numbers = [float(int.from_bytes(each, "big")) for each in hashes]
+                column = column.map(dict(zip(texts, numbers, strict=True)))
+            columns.append(column.to_numpy(np.float64, na_value=np.nan))
+        return np.column_stack(columns)
 
 
 def describe_unknown_categories(counts: Counter[tuple[str, str]], where: str) -> list[str]:
-    """Return a sentence for each column with categories that ``transform`` did not know."""
+    """Return a sentence for each column with categories unknown to ``transform``."""
     sentences = []
     for name in dict.fromkeys(name for name, _ in counts):
         rows = {text: count for (column, text), count in counts.items() if column == name}

@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 # Readers: bytes to a float64 array of all columns, in the order of the file. They raise what their parsers raise.
 
 
-def whitespace(file: BinaryIO) -> np.ndarray:
-    """Read numbers separated by blanks, without a header; skip empty lines."""
-    return np.loadtxt(file, dtype=np.float64, ndmin=2)
-
-
 def statlib(file: BinaryIO, header_lines: int, num_columns: int) -> np.ndarray:
     """Read StatLib's format: a preamble, then records that run over several lines."""
     lines = file.read().decode("ascii").splitlines()[header_lines:]
@@ -51,14 +46,9 @@ def csv(file: BinaryIO, separator: str = ",", header: bool = True) -> np.ndarray
     """Read separated values; header names may be quoted, and blanks may follow the separators."""
     import pandas as pd
 
-    table = pd.read_csv(
-        file,
-        sep=separator,
-        header=0 if header else None,
-        skipinitialspace=True,
-        index_col=False,
-        float_precision="round_trip",  # pandas' faster parser may miss the nearest float64 by one bit
-    )
+    exact: Any = {"float_precision": "round_trip"}  # pandas' faster parser may miss the nearest float64 by one bit
+    names = 0 if header else None
+    table = pd.read_csv(file, sep=separator, header=names, skipinitialspace=True, index_col=False, **exact)
     return table.to_numpy(dtype=np.float64)
 
 
@@ -83,7 +73,7 @@ def arff(file: BinaryIO) -> np.ndarray:
 
 ENGINES = {b"PK\x03\x04": "openpyxl", b"\xd0\xcf\x11\xe0": "xlrd"}  # by the first bytes of a workbook
 READERS: dict[str, Callable[..., np.ndarray]] = {
-    "whitespace": whitespace,
+    "whitespace": partial(np.loadtxt, dtype=np.float64, ndmin=2),  # numbers separated by blanks, without a header
     "statlib": statlib,
     "csv": csv,
     "excel": excel,

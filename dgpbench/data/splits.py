@@ -24,24 +24,17 @@ FIRST_TUNING_SPLIT = 10
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Row numbers of a table, in the order of its file.
+    """Row numbers of a table, in the order of its file."""
 
-    :param train: [N_train] int64
-    :param test: [N_test] int64, the other rows
-    """
-
-    train: np.ndarray
-    test: np.ndarray
+    train: np.ndarray  # [N_train] int64
+    test: np.ndarray  # [N_test] int64, the other rows
 
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """Settings of a task without settings.
+    """Settings of a task without settings."""
 
-    :param name: a key of ``TASKS``
-    """
-
-    name: str
+    name: str  # a key of ``TASKS``
 
 
 @dataclass(frozen=True)

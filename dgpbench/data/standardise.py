@@ -28,24 +28,15 @@ class Regression:
 
 @dataclass(frozen=True, eq=False)
 class Standardiser:
-    """x -> (x - mean) / deviation for each feature and the target, standard deviations with ddof = 0.
+    """x -> (x - mean) / deviation for each feature and the target, standard deviations with ddof = 0."""
 
-    :param kept: [D'] column numbers of the features that vary on the training rows
-    :param mean_X: [D'], original units
-    :param scale_X: [D'], original units
-    :param mean_y: original units, or the units of g(y)
-    :param scale_y: as ``mean_y``
-    :param dropped: names of the features that do not vary
-    :param warp: g, if the target is transformed first
-    """
-
-    kept: np.ndarray
-    mean_X: np.ndarray
-    scale_X: np.ndarray
-    mean_y: float
-    scale_y: float
-    dropped: tuple[str, ...]
-    warp: Warp | None = None
+    kept: np.ndarray  # [D'] column numbers of the features that vary on the training rows
+    mean_X: np.ndarray  # [D'], original units
+    scale_X: np.ndarray  # [D'], original units
+    mean_y: float  # original units, or the units of g(y)
+    scale_y: float  # as ``mean_y``
+    dropped: tuple[str, ...]  # names of the features that do not vary
+    warp: Warp | None = None  # g, if the target is transformed first
 
     @classmethod
     def fit(

@@ -11,43 +11,28 @@ from dgpbench.data.encoding import ColumnEncoder, UserColumns
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file that a table was read from.
+    """One file that a table was read from."""
 
-    :param origin: URL or package of the file, or the name of a user's file
-    :param path: location of the file
-    :param sha256: of the file at that location
-    :param pinned_sha256: the one published for this origin, if any; another hash is recorded, not refused
-    """
-
-    origin: str
+    origin: str  # URL or package of the file, or the name of a user's file
     path: str
-    sha256: str
-    pinned_sha256: str | None = None
+    sha256: str  # of the file at that path
+    pinned_sha256: str | None = None  # the one published for this origin, if any; another is recorded, not refused
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Inputs and target of one data set, rows in the order of the file.
+    """Inputs and target of one data set, rows in the order of the file."""
 
-    :param name: identity of the table in results
-    :param X: [N, D] float64, original units
-    :param y: [N] float64, original units
-    :param verified: "digest", "member sha256", "unverified", "synthetic" or "own"
-    :param raw: typed columns that have to be encoded; X is then NaN throughout, unless they are numbers without gaps
-    :param num_left_out: rows of the file left out because of a missing value
-    :param fixed_train_rows: number of training rows, the first, of a table with its own test rows
-    """
-
-    name: str
-    X: np.ndarray
-    y: np.ndarray
+    name: str  # the table's identity in results
+    X: np.ndarray  # [N, D] float64, original units
+    y: np.ndarray  # [N] float64, original units
     feature_names: tuple[str, ...]
     target_name: str
     sources: tuple[SourceFile, ...] = ()
-    verified: str = "unverified"
-    raw: UserColumns | None = None
-    num_left_out: int = 0
-    fixed_train_rows: int | None = None
+    verified: str = "unverified"  # "digest", "member sha256", "unverified", "synthetic" or "own"
+    raw: UserColumns | None = None  # to be encoded; X is then NaN throughout, unless all are numbers without gaps
+    num_left_out: int = 0  # rows of the file left out because of a missing value
+    fixed_train_rows: int | None = None  # number of training rows, the first, of a table with its own test rows
 
     def __post_init__(self) -> None:
         for name in ("X", "y"):
@@ -71,7 +56,7 @@ class Table:
     @cached_property
     def order(self) -> np.ndarray:
         """[N] row numbers that sort the rows of [X | y] ascending, column 0 most significant."""
-        return sorted_order(self._xy)
+        return np.lexsort(self._xy.T[::-1])  # which takes its most significant key last
 
     @cached_property
     def digest_xy(self) -> str:
@@ -100,11 +85,6 @@ class Table:
 def canonical(A: np.ndarray) -> np.ndarray:
     """Return A as contiguous little-endian float64; adding zero turns -0.0 into 0.0, which compare equal."""
     return np.ascontiguousarray(np.asarray(A, dtype="<f8") + 0.0)
-
-
-def sorted_order(A: np.ndarray) -> np.ndarray:
-    """Return [N] row numbers that sort the rows of A ascending; lexsort takes its most significant key last."""
-    return np.lexsort(A.T[::-1])
 
 
 def digest_ordered(A: np.ndarray) -> str:

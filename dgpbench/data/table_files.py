@@ -15,7 +15,7 @@ from dgpbench.data.cell_messages import cut, either, shown
 from dgpbench.data.cells import NUMBER, TableSettings, frame_of
 from dgpbench.data.text_files import OPENERS, UNNAMED, frame_of_texts, header_of, text_tables, whole_text, wrong_length
 from dgpbench.errors import UserError
-from dgpbench.system.memory import available
+from dgpbench.system.provenance import available
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -46,17 +46,12 @@ class SinhArcsinh:
     """z = sinh(delta arcsinh((y - xi) / eta) - epsilon), which removes skewness and heavy or light tails.
 
     Reference: Jones & Pewsey 2009; warped GPs: Snelson et al. 2004, Rios & Tobar 2019.
-
-    :param location: xi, units of y
-    :param width: eta, positive, units of y
-    :param skewness: epsilon
-    :param tails: delta, positive; below 1 the tails of y are heavier than a Gaussian's
     """
 
-    location: float
-    width: float
-    skewness: float
-    tails: float
+    location: float  # xi, units of y
+    width: float  # eta, positive, units of y
+    skewness: float  # epsilon
+    tails: float  # delta, positive; below 1 the tails of y are heavier than a Gaussian's
 
     @classmethod
     def fit(cls, y: np.ndarray) -> Self:
@@ -67,10 +62,25 @@ class SinhArcsinh:
         values = (y[:: -(-len(y) // MOST_ROWS)] - centre) / spread
         bounds = [(None, None), (-LARGEST, LARGEST), (None, None), (-LARGEST, LARGEST)]
         location, log_width, skewness, log_tails = minimize(
-            _loss, np.zeros(4), args=(values,), jac=True, bounds=bounds, method="L-BFGS-B"
+            cls._loss, np.zeros(4), args=(values,), jac=True, bounds=bounds, method="L-BFGS-B"
         ).x
         width = float(spread * np.exp(log_width))
         return cls(float(centre + spread * location), width, float(skewness), np.exp(log_tails).item())
+
+    @staticmethod
+    def _loss(parameters: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return -1/N sum_n log p(y_n) without its constant, and its gradient, at (xi, log eta, epsilon, log delta)."""
+        location, log_width, skewness, log_tails = parameters
+        width, tails = np.exp(log_width), np.exp(log_tails)
+        x = (y - location) / width
+        arc = np.arcsinh(x)
+        angle = tails * arc - skewness
+        z = np.sinh(angle)
+        loss = 0.5 * z**2 - _log_cosh(angle) + 0.5 * np.log1p(x**2) + log_width - log_tails
+        by_angle = z * np.cosh(angle) - np.tanh(angle)
+        by_x = by_angle * tails / np.sqrt(1 + x**2) + x / (1 + x**2)
+        gradient = [-by_x.mean() / width, 1 - (by_x * x).mean(), -by_angle.mean(), (by_angle * arc).mean() * tails - 1]
+        return float(loss.mean()), np.array(gradient)
 
     def forward(self, y: np.ndarray) -> np.ndarray:
         """Return z."""
@@ -123,21 +133,6 @@ def from_json(plain: Mapping[str, Any]) -> Warp:
     if isinstance(warp, SinhArcsinh) and not (warp.width > 0 and warp.tails > 0):
         raise ValueError("warp.width and warp.tails must be above 0")
     return warp
-
-
-def _loss(parameters: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return -1/N sum_n log p(y_n) without its constant, and its gradient, at (xi, log eta, epsilon, log delta)."""
-    location, log_width, skewness, log_tails = parameters
-    width, tails = np.exp(log_width), np.exp(log_tails)
-    x = (y - location) / width
-    arc = np.arcsinh(x)
-    angle = tails * arc - skewness
-    z = np.sinh(angle)
-    loss = 0.5 * z**2 - _log_cosh(angle) + 0.5 * np.log1p(x**2) + log_width - log_tails
-    by_angle = z * np.cosh(angle) - np.tanh(angle)
-    by_x = by_angle * tails / np.sqrt(1 + x**2) + x / (1 + x**2)
-    gradient = [-by_x.mean() / width, 1 - (by_x * x).mean(), -by_angle.mean(), (by_angle * arc).mean() * tails - 1]
-    return float(loss.mean()), np.array(gradient)
 
 
 def _log_cosh(x: np.ndarray) -> np.ndarray:

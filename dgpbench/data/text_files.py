@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dgpbench.data.cell_messages import cut
 from dgpbench.data.cells import SEPARATORS, TableSettings
 from dgpbench.errors import UserError
-from dgpbench.system.memory import available
+from dgpbench.system.provenance import available
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,10 +91,7 @@ def text_tables(path: Path, settings: TableSettings) -> "Iterator[tuple[list[str
 
 
 class _Rows:
-    """Rows of a text below its header.
-
-    :param line: number of lines read
-    """
+    """Rows of a text below its header; ``line`` lines have been read."""
 
     def __init__(self, path: Path, file: IO[str], separator: str, line: int) -> None:
         self.path, self.file, self.separator, self.line = path, file, separator, line
@@ -171,7 +168,6 @@ class _Rows:
         return rows
 
     def _check_cells(self, row: Sequence[str], line: int) -> None:
-        """Refuse a cell of several lines that are probably rows."""
         if any("\n" in cell and cell.count(self.mark) >= len(self.header) - 1 for cell in row):
             raise UserError(
                 f"{self.path} is not a table with a header row: a quotation mark in line {line:,} makes one cell of "
@@ -223,9 +219,8 @@ def _opened(path: Path, settings: TableSettings) -> Iterator[IO[str]]:
     try:
         file = opener(path, "rt", encoding=settings.encoding or "utf-8-sig", newline="")
     except LookupError:
-        raise UserError(
-            f"dataset.encoding={cut(settings.encoding)} is not a text encoding known to Python, such as latin-1"
-        ) from None
+        encoding = f"dataset.encoding={cut(settings.encoding)}"
+        raise UserError(f"{encoding} is not a text encoding known to Python, such as latin-1") from None
     try:
         with file:
             yield file

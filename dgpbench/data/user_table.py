@@ -24,15 +24,11 @@ FEWEST_COUNTED = 10  # with fewer rows, whole numbers from 1 may be anything
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of one file.
-
-    :param columns: features and target, typed
-    :param num_left_out: because of a missing value
-    """
+    """The rows of one file."""
 
     path: Path
-    columns: "pd.DataFrame"
-    num_left_out: int
+    columns: "pd.DataFrame"  # features and target, typed
+    num_left_out: int  # because of a missing value
 
 
 def load(spec: Mapping[str, Any]) -> Table:
@@ -71,7 +67,13 @@ def load(spec: Mapping[str, Any]) -> Table:
         columns = typed(frame, schema, settings, str(file), target=target, questions=questions)
         kept = columns.notna().all(axis=1) if schema.missing == "drop" else columns[target].notna()
         files.append(Rows(file, columns if kept.all() else columns[kept], int((~kept).sum())))
-    _check_target(files[0].columns, target, path, files[0].num_left_out)
+    y, num_left_out = files[0].columns[target].to_numpy(), files[0].num_left_out
+    if len(y) < 2:
+        rest = f", and {num_left_out:,} left out because of missing values" if num_left_out else ""
+        count = f"{len(y):,} row{'s' * (len(y) != 1)}"
+        raise UserError(f"{path} has {count} below its header{rest}: a regression needs at least 2")
+    if y.min() == y.max():
+        raise UserError(f"the target {target!r} of {path} is {y[0]:g} in every row: there is nothing to predict")
     _check_features(files[0].columns, target, path, settings)
     for rows in files[1:]:
         if not len(rows.columns):
@@ -86,7 +88,6 @@ def load(spec: Mapping[str, Any]) -> Table:
 def of_frame(frame: "pd.DataFrame", y: np.ndarray, target: str, settings: TableSettings) -> Table:
     """Return the table of features [N, K] and targets y [N] in memory.
 
-    :param settings: how to read text, dates and gaps
     :raises UserError: for cells that the settings do not convert to numbers
     """
     schema = Schema.of(frame, settings)
@@ -123,7 +124,6 @@ def _of_columns(features: "pd.DataFrame", y: np.ndarray, schema: Schema, target:
 
 
 def _stacked(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
-    """Concatenate frames and renumber their rows."""
     import pandas as pd
 
     full = [each for each in frames if len(each)] or frames[:1]
@@ -152,21 +152,9 @@ def _check_features(columns: "pd.DataFrame", target: str, path: Path, settings: 
         first = values.min()
         if first in (0, 1) and name not in copies and np.array_equal(np.sort(values), first + np.arange(len(values))):
             counting.append(name)
-    questions = []
-    if copies:
-        advice = either(copies, settings)
-        questions.append(f"{shown(copies)} of {path} equals the target {target!r} in every row: {advice}")
-    if counting:
-        questions.append(f"{shown(counting)} of {path} numbers the rows, like an index: {either(counting, settings)}")
+    found = {f"equals the target {target!r} in every row": copies, "numbers the rows, like an index": counting}
+    questions = [
+        f"{shown(names)} of {path} {what}: {either(names, settings)}" for what, names in found.items() if names
+    ]
     if questions:
         raise UserError("; ".join(questions))
-
-
-def _check_target(columns: "pd.DataFrame", target: str, path: Path, num_left_out: int) -> None:
-    y = columns[target].to_numpy()
-    if len(y) < 2:
-        rest = f", and {num_left_out:,} left out because of missing values" if num_left_out else ""
-        count = f"{len(y):,} row{'s' * (len(y) != 1)}"
-        raise UserError(f"{path} has {count} below its header{rest}: a regression needs at least 2")
-    if y.min() == y.max():
-        raise UserError(f"the target {target!r} of {path} is {y[0]:g} in every row: there is nothing to predict")

@@ -32,8 +32,15 @@ Report = Callable[[int, Run, Outcome], None]
 
 def engine(runs: Sequence[Run], workers: int, report: Report = lambda number, run, outcome: None) -> list[Outcome]:
     """Execute all runs; ``report`` is called for each as it ends, with the number that have ended."""
-    outcomes = []
-    for run, outcome in _here(runs) if workers == 1 else _in_workers(runs, workers):
+
+    def here() -> Iterator[tuple[Run, Outcome]]:
+        ended: dict[Path, Outcome] = {}
+        for run in (run for chain in chains(runs) for run in chain):
+            ended[run.directory] = blocked(run, ended) or one_run(run)
+            yield run, ended[run.directory]
+
+    outcomes: list[Outcome] = []
+    for run, outcome in here() if workers == 1 else _in_workers(runs, workers):
         outcomes.append(outcome)
         report(len(outcomes), run, outcome)
     return outcomes
@@ -44,13 +51,6 @@ def one_run(run: Run) -> Outcome:
     from dgpbench.runs.execute import execute
 
     return execute(run)
-
-
-def _here(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
-    ended: dict[Path, Outcome] = {}
-    for run in (run for chain in chains(runs) for run in chain):
-        ended[run.directory] = blocked(run, ended) or one_run(run)
-        yield run, ended[run.directory]
 
 
 def terminal_report(total: int) -> Report:

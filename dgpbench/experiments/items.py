@@ -31,15 +31,13 @@ Values = Mapping[str, tuple[str, ...]]
 class Sweep:
     """One product of overrides: key -> values, as texts.
 
-    :param series: the name of its runs, if it is not the method's
     :param start: the series that its runs start from, each from the run of its own data set, depth, split and seed
-    :param scheduled: counts of steps among its keys, which a budget shortens like the protocol's
     """
 
     values: Values
-    series: str | None = None
+    series: str | None = None  # the name of its runs, if it is not the method's
     start: "Sweep | None" = None
-    scheduled: tuple[str, ...] = ()
+    scheduled: tuple[str, ...] = ()  # counts of steps among its keys, which a budget shortens like the protocol's
 
     def settings(self) -> dict[str, tuple[str, ...]]:
         """Return the keys besides the identity's own axes."""
@@ -67,13 +65,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Item:
-    """A published table or figure: its runs, and how it is rendered.
-
-    :param external: overrides by key of where and how to run, which do not change results
-    :param results_dir: the folder of its records
-    :param narrowed: the other overrides
-    :param open: the sweep of a method that joins, without its name; None if the methods are the paper's
-    """
+    """A published table or figure: its runs, and how it is rendered."""
 
     name: str
     title: str
@@ -82,11 +74,11 @@ class Item:
     blocks: tuple[Block, ...] = ()
     figure: str | None = None
     note: str = ""
-    external: Mapping[str, str] = field(default_factory=dict)
+    external: Mapping[str, str] = field(default_factory=dict)  # overrides of where and how to run, by key
     results_dir: str = "results"
-    narrowed: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()  # the other overrides
     options: Mapping[str, Any] = field(default_factory=dict)
-    open: Mapping[str, Any] | None = None
+    open: Mapping[str, Any] | None = None  # a sweep for methods that join; None if the methods are the paper's
 
     @property
     def budget(self) -> str:
@@ -191,7 +183,7 @@ def _read(name: str) -> Item:
         name=name,
         title=values["title"],
         kind=values["kind"],
-        sweeps=_sweeps(name, [{**shared, **sweep} for sweep in values["sweeps"]]),
+        sweeps=sweeps_of(name, [{**shared, **sweep} for sweep in values["sweeps"]]),
         blocks=blocks,
         figure=values.get("figure"),
         note=values.get("note", ""),
@@ -200,23 +192,21 @@ def _read(name: str) -> Item:
     )
 
 
-def _sweeps(item: str, entries: Sequence[Mapping[str, Any]]) -> tuple[Sweep, ...]:
+def sweeps_of(item: str, entries: Sequence[Mapping[str, Any]]) -> tuple[Sweep, ...]:
     """Read the sub-sweeps of a file, each after the one that it starts from.
 
     :raises UserError: if it comes before
     """
     sweeps: list[Sweep] = []
     for entry in entries:
-        name = entry.get("starts_from")
-        known = {each.name_of(method): (each, method) for each in sweeps for method in each.values["method"]}
-        if name is not None and name not in known:
-            earlier = ", ".join(known) or "none"
-            raise UserError(f"{item} has a sweep that starts from {name}; the sweeps before it are: {earlier}")
-        if name is None:
-            start = None
-        else:
-            sweep, method = known[name]
-            start = replace(sweep, values={**sweep.values, "method": (method,)})
+        start = None
+        if (first := entry.get("starts_from")) is not None:
+            known = {each.name_of(method): (each, method) for each in sweeps for method in each.values["method"]}
+            if first not in known:
+                earlier = ", ".join(known) or "none"
+                raise UserError(f"{item} has a sweep that starts from {first}; the sweeps before it are: {earlier}")
+            before, method = known[first]
+            start = replace(before, values={**before.values, "method": (method,)})
         sweeps.append(replace(_sweep(entry), start=start))
     return tuple(sweeps)
 

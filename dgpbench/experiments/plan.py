@@ -24,17 +24,12 @@ NEVER_DONE = {BROKEN: "failed", CONFLICT: "has a record of other settings or cod
 
 @dataclass(frozen=True)
 class Wanted:
-    """One run of an item, done or not.
+    """One run of an item, done or not."""
 
-    :param series: the name of its column
-    :param overrides: the arguments of ``dgpbench run``
-    :param start: the run that it starts from
-    """
-
-    series: str
+    series: str  # the name of its column
     run: Run
-    overrides: tuple[str, ...]
-    start: "Wanted | None" = None
+    overrides: tuple[str, ...]  # the arguments of ``dgpbench run``
+    start: "Wanted | None" = None  # the run that it starts from
 
     @property
     def directory(self) -> Path:
@@ -55,7 +50,14 @@ def wanted(item: Item, sweep: Sweep) -> Iterator[Wanted]:
                 )
     for chosen in sweep.combinations([key for key in sweep.values if key not in ("split", "seed")]):
         first = resolve_overrides([*_arguments(chosen), *item.external.values()])
-        starts = _starts(item, sweep, chosen)
+        starts: dict[tuple[int, int], Wanted] = {}  # by split and seed
+        if sweep.start is not None:
+            shared = {key: (chosen[key],) if key in chosen else sweep.values[key] for key in SHARED}
+            runs = list(wanted(item, replace(sweep.start, values={**sweep.start.values, **shared})))
+            starts = {(each.run.split, each.run.seed): each for each in runs}
+            if len(starts) < len(runs):
+                several = f"{item.name} has several runs of {runs[0].series} for one to start from"
+                raise UserError(f"{several}; narrow them to one")
         for last in sweep.combinations(("split", "seed")):
             run = replace(first, split=int(last["split"]), seed=int(last["seed"]))
             overrides = (*_arguments({**chosen, **last}), *item.external.values())
@@ -70,29 +72,16 @@ def _arguments(chosen: Mapping[str, str]) -> list[str]:
     return [argument(key, value) for key, value in chosen.items()]
 
 
-def _starts(item: Item, sweep: Sweep, chosen: Mapping[str, str]) -> dict[tuple[int, int], Wanted]:
-    """Return the run that each (split, seed) of a sweep starts from, given the values of its other keys."""
-    if sweep.start is None:
-        return {}
-    shared = {key: (chosen[key],) if key in chosen else sweep.values[key] for key in SHARED}
-    runs = list(wanted(item, replace(sweep.start, values={**sweep.start.values, **shared})))
-    starts = {(each.run.split, each.run.seed): each for each in runs}
-    if len(starts) < len(runs):
-        raise UserError(f"{item.name} has several runs of {runs[0].series} for one to start from; narrow them to one")
-    return starts
-
-
 @dataclass(frozen=True)
 class Planned(Wanted):
     """One run of an item and its state.
 
     :param state: ``done``, ``failed``, ``missing``, ``conflict``: its place has a record of other settings or code, or
         ``blocked``: it is missing, and the run that it starts from is not done and will not be
-    :param why: the reason of a blocked run or a conflict, one sentence
     """
 
     state: str = MISSING
-    why: str = ""
+    why: str = ""  # of a blocked run or a conflict, one sentence
 
 
 def plan_of(item: Item) -> list[Planned]:
@@ -102,23 +91,20 @@ def plan_of(item: Item) -> list[Planned]:
     def add(each: Wanted) -> None:
         if each.start is not None:
             add(each.start)
-        if each.directory not in planned:
-            planned[each.directory] = _planned(each, planned)
+        if each.directory in planned:
+            return
+        run = each.run
+        found = store.state_of(run.limits.results_dir, run.identity, run.config_hash)
+        state, why = found.name, found.why
+        start = None if each.start is None else planned[each.start.directory]
+        if state == MISSING and start is not None and start.state in NEVER_DONE:
+            state, why = BLOCKED, f"{run.directory} starts from {start.directory}, which {NEVER_DONE[start.state]}"
+        planned[each.directory] = Planned(each.series, run, each.overrides, each.start, state, why)
 
     for sweep in item.sweeps:
         for each in wanted(item, sweep):
             add(each)
     return list(planned.values())
-
-
-def _planned(wanted: Wanted, before: Mapping[Path, Planned]) -> Planned:
-    run = wanted.run
-    found = store.state_of(run.limits.results_dir, run.identity, run.config_hash)
-    state, why = found.name, found.why
-    start = None if wanted.start is None else before[wanted.start.directory]
-    if state == MISSING and start is not None and start.state in NEVER_DONE:
-        state, why = BLOCKED, f"{run.directory} starts from {start.directory}, which {NEVER_DONE[start.state]}"
-    return Planned(wanted.series, run, wanted.overrides, wanted.start, state, why)
 
 
 def count(runs: list[Planned]) -> dict[str, int]:
@@ -130,25 +116,19 @@ def matrix(runs: list[Planned]) -> str:
     """Return a table of data sets by methods, the longer list as rows: '3/10' done, and the failures and conflicts."""
     from tabulate import tabulate
 
-    columns = dict.fromkeys(map(_column, runs))
+    names = [column_name(each.series, each.run.method.num_layers) for each in runs]
     rows: dict[str, dict[str, list[Planned]]] = {}
-    for each in runs:
-        cells = rows.setdefault(each.run.dataset_name, {name: [] for name in columns})
-        cells[_column(each)].append(each)
-    lines = [[dataset, *map(_cell, cells.values())] for dataset, cells in rows.items()]
+    for name, each in zip(names, runs, strict=True):
+        rows.setdefault(each.run.dataset_name, {}).setdefault(name, []).append(each)
+
+    def cell(runs: list[Planned]) -> str:
+        counts = count(runs)
+        worse = "".join(f", {counts[state]:,} {state}" for state in (BROKEN, CONFLICT, BLOCKED) if counts[state])
+        return f"{counts[DONE]}/{len(runs)}{worse}" if runs else ""
+
+    columns = list(dict.fromkeys(names))
+    lines = [[dataset, *(cell(cells.get(name, [])) for name in columns)] for dataset, cells in rows.items()]
     headings = ["data set", *columns]
     if len(columns) > len(rows):
         headings, *lines = (list(each) for each in zip(["method", *columns], *lines, strict=True))
     return tabulate(lines, headers=headings, tablefmt="simple", disable_numparse=True)
-
-
-def _column(planned: Planned) -> str:
-    return column_name(planned.series, planned.run.method.num_layers)
-
-
-def _cell(runs: list[Planned]) -> str:
-    if not runs:
-        return ""
-    counts = count(runs)
-    worse = "".join(f", {counts[state]:,} {state}" for state in (BROKEN, CONFLICT, BLOCKED) if counts[state])
-    return f"{counts[DONE]}/{len(runs)}{worse}"

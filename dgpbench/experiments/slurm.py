@@ -73,22 +73,18 @@ def read_launcher(path: str | None = None) -> Launcher:
     if path is None:
         return build(Launcher, "launcher", values)
     try:
-        return build(Launcher, "launcher", values | _read(path))
-    except UserError as refusal:
-        raise UserError(f"--launcher {path}: {refusal}") from None
-
-
-def _read(path: str) -> dict[str, Any]:
-    try:
         text = Path(path).read_text(encoding="utf-8")
         own, as_written = yaml.safe_load(text), yaml.load(text, Loader=yaml.BaseLoader)
     except (OSError, ValueError, yaml.YAMLError) as problem:
-        raise UserError(f"cannot read the file: {str(problem).splitlines()[0]}") from None
+        raise UserError(f"--launcher {path}: cannot read the file: {str(problem).splitlines()[0]}") from None
     if not isinstance(own, dict):
-        raise UserError("the file contains no settings, such as minutes: 240")
+        raise UserError(f"--launcher {path}: the file contains no settings, such as minutes: 240")
     # YAML reads 4:00:00 as the number 4 * 60^2 + 0 * 60 + 0: ten days of minutes.
     times = {key: value for key, value in as_written.items() if isinstance(value, str) and ":" in value}
-    return {str(key): value for key, value in own.items()} | times
+    try:
+        return build(Launcher, "launcher", values | {str(key): value for key, value in own.items()} | times)
+    except UserError as refusal:
+        raise UserError(f"--launcher {path}: {refusal}") from None
 
 
 class Chunk:
@@ -122,18 +118,19 @@ def submit(runs: Sequence[Run], launcher: Launcher, folder: Path) -> list[str]:
     :param folder: for logs and submitit's files
     :raises UserError: if Slurm or submitit is missing, or Slurm rejects the jobs
     """
-    executor = _executor(launcher, folder)
+    executor = executor_of(launcher, folder)
     chunks = [list(itertools.chain.from_iterable(part)) for part in _cut(engine.chains(runs), launcher.runs_per_task)]
     arrays = []
     for part in _cut(chunks, launcher.array_size):
-        jobs = _in_one_array(executor, [Chunk(chunk) for chunk in part])
+        jobs = submit_array(executor, [Chunk(chunk) for chunk in part])
         for job, chunk in zip(jobs, part, strict=True):
-            _note(folder, job.job_id, chunk)
+            note(folder, job.job_id, chunk)
         arrays.append(jobs[0].job_id.partition("_")[0])
     return arrays
 
 
-def _executor(launcher: Launcher, folder: Path) -> Any:
+def executor_of(launcher: Launcher, folder: Path) -> Any:
+    """Return submitit's executor with the resources of a task."""
     try:
         import submitit
     except ImportError:
@@ -150,15 +147,15 @@ def _executor(launcher: Launcher, folder: Path) -> Any:
     return executor
 
 
-def _in_one_array(executor: Any, chunks: Sequence[Chunk]) -> list:
+def submit_array(executor: Any, chunks: Sequence[Chunk]) -> list[Any]:
+    """Submit one job array and return its jobs."""
     from submitit.core.utils import FailedJobError
 
     try:
         with executor.batch():
-            jobs = [executor.submit(chunk) for chunk in chunks]
+            return [executor.submit(chunk) for chunk in chunks]
     except (FailedJobError, subprocess.CalledProcessError) as problem:
         raise UserError(f"Slurm rejected the jobs: {_last_line(str(problem))}") from None
-    return jobs
 
 
 def _last_line(text: str) -> str:
@@ -173,7 +170,7 @@ def _cut(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 # The queue ------------------------------------------------------------------------------------------------------------
 
 
-def _note(folder: Path, job: str, runs: Iterable[Run]) -> None:
+def note(folder: Path, job: str, runs: Iterable[Run]) -> None:
     """Append a line for each run: its array task."""
     lines = [json.dumps({"job": job, "directory": os.fspath(run.directory)}) + "\n" for run in runs]
     with refusing_unwritable(folder), open(folder / "submitted.jsonl", "a", encoding="utf-8") as file:
@@ -185,25 +182,22 @@ def in_queue(folder: Path) -> dict[str, str]:
     path = folder / "submitted.jsonl"
     if not path.is_file() or shutil.which("squeue") is None:
         return {}
-    alive = _alive()
-    return {directory: job for directory, job in _noted(path) if job in alive}
-
-
-def _noted(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (run directory, array task) of each complete line; a process may have been killed while writing one."""
+    alive, queued = waiting_or_running(), {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError):  # a process may have been killed while writing a line
             entry = json.loads(line)
-            yield entry["directory"], entry["job"]
+            if entry["job"] in alive:
+                queued[entry["directory"]] = entry["job"]
+    return queued
 
 
-def _alive() -> set[str]:
-    """Return the array tasks of this user that are waiting or running, such as 12_3."""
+def waiting_or_running() -> set[str]:
+    """Return this user's array tasks in the queue, such as 12_3."""
     command = ["squeue", "--me", "--array", "--noheader", "--format=%i"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if answer.returncode != 0:
-        raise UserError(f"squeue cannot list the queue: {_last_line(answer.stderr)}")
-    return set(answer.stdout.split())
+    response = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if response.returncode != 0:
+        raise UserError(f"squeue cannot list the queue: {_last_line(response.stderr)}")
+    return set(response.stdout.split())
 
 
 def wait(jobs: Iterable[str], launcher: Launcher) -> None:
@@ -212,20 +206,15 @@ def wait(jobs: Iterable[str], launcher: Launcher) -> None:
     account = [] if launcher.account is None else [f"--account={launcher.account}"]
     dependency = f"--dependency=afterany:{':'.join(sorted(set(jobs)))}"
     command = ["srun", "--quiet", "--time=1", "--ntasks=1", *partition, *account, dependency, "true"]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    if answer.returncode != 0:
+    response = subprocess.run(command, capture_output=True, text=True)
+    if response.returncode != 0:
         raise UserError(
-            f"Slurm cannot wait for the jobs: {_last_line(answer.stderr)}; they continue to run and will leave records"
+            f"Slurm cannot wait for the jobs: {_last_line(response.stderr)}; they continue to run and write records"
         )
 
 
 def submit_missing(
-    todo: Sequence[Run],
-    launcher: Launcher,
-    results_dir: str,
-    say: Callable[[str], None],
-    *,
-    waiting: bool,
+    todo: Sequence[Run], launcher: Launcher, results_dir: str, say: Callable[[str], None], *, waiting: bool
 ) -> None:
     """Submit the runs that no queued job has; with ``waiting``, return when all have ended."""
     folder = Path(results_dir, FOLDER).absolute()

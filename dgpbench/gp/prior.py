@@ -47,7 +47,7 @@ class Architecture:
 
 
 class DeepGP(gpflow.Module):
-    """L layers of sparse GPs and a Gaussian likelihood; it knows nothing of any posterior.
+    """L layers of sparse GPs and a Gaussian likelihood, independent of any posterior.
 
     :param layers: the layers, first to last
     :param likelihood: Gaussian, of variance s2

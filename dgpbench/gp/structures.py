@@ -24,7 +24,7 @@ class Structure:
     """The off-diagonal blocks of C, for each pair of layers.
 
     :param widths: T_l, the number of GPs in each layer
-    :param couplings: (l, k) -> the pairs (t, s) whose block C[(l, t), (k, s)] exists; k < l, or k = l and s < t
+    :param couplings: (l, k) -> the pairs (t, s) with a block C[(l, t), (k, s)]; k < l, or k = l and s < t
     """
 
     widths: tuple[int, ...]

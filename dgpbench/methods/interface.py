@@ -113,7 +113,7 @@ class Settings(MethodSettings):
         return {}
 
     def recorded(self) -> dict[str, Any]:
-        """Return all values and the digest of the code, which tells records of two versions apart."""
+        """Return all values and the digest of the code, which distinguishes records of two versions."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return values | {"code": plug_ins[self.name].source.digest}
 

@@ -62,7 +62,7 @@ def load_file(path: str | Path) -> list[str]:
     """
     path = Path(path).expanduser()
     if not path.is_file():
-        raise UserError(f"{FLAG} {path}: there is no such file")
+        raise UserError(f"{FLAG} {path}: file not found")
     module_name = f"dgpbench_plugin_{path.stem}"
     spec = spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:

@@ -9,7 +9,7 @@ where log Z_b is the log-density of y_b when its row is propagated under the cav
     aep      a Gaussian in, a Gaussian out: moments matched by psi statistics, no samples
     aepmcm   R sampled paths, log Z_b = logsumexp_r log N(y_b; m_r, v_r) - log R: a mixture
 
-Every hidden layer adds noise to its outputs. Predictions propagate under q, as both texts say; the thesis' published
+Every hidden layer adds noise to its outputs. Predictions propagate under q, as in both texts; the thesis' published
 code uses the cavity there. ``method.power`` below 1 gives power EP, and the ELBO in the limit 0. Departures from the
 texts: the sites' coordinates (``TiedSites``), Z shared by the GPs of a layer, and mean functions in aep where the
 protocol has them.

@@ -6,7 +6,8 @@ done (runs, with such a score or without), unknown (done runs, or pairs of them,
 records and have their files elsewhere).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
@@ -65,7 +66,7 @@ def num_runs(item: Item) -> int:
             splits += len(sweep.values["split"])
             places.append((sweep.name_of(one["method"]), one["method.num_layers"], one["dataset"]))
     if len(item.sweeps) > 1 and len(set(places)) < len(places):
-        return len(plan_of(item))  # two sweeps may share a run, as in Fig. S7: only its identity tells
+        return len(plan_of(item))  # two sweeps may share a run, as in Fig. S7: only its identity shows it
     return splits
 
 
@@ -91,16 +92,20 @@ def _matching(item: Item, sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
         directories = {each.run.identity.directory("") for each in wanted_runs(item, sweep)}
         axes = [each.name for each in fields(Identity)]
         return started[[Identity(**row[axes]).directory("") in directories for _, row in started.iterrows()]]
-    return frame.iloc[
-        [row for row in rows if _set_so(settings, changed[row], config[row]) and is_of_this_code(config[row]["method"])]
-    ]
+
+    def set_so(changed: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+        if not set(changed) <= set(settings):  # another learning rate is another column
+            return False
+        return all(canonical(changed.get(key, setting_in(config, key))) in values for key, values in settings.items())
+
+    chosen = [set_so(changed[row], config[row]) and is_of_this_code(config[row]["method"]) for row in rows]
+    return frame.iloc[rows[np.array(chosen, dtype=bool)]]
 
 
 def _in_agreement(item: Item, sweep: Sweep, runs: pd.DataFrame) -> pd.DataFrame:
     """Mark the runs of a sweep that are in conflict; settings are resolved only if runs differ in theirs."""
-    swept = [key for key in sweep.settings() if key != "init_from"]
+    swept, differ = [key for key in sweep.settings() if key != "init_from"], False
     first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    differ = False
     for *cell, config in zip(*(runs[key] for key in ("dataset", "method", "num_layers", "config")), strict=True):
         axes = (*cell, *(canonical(setting_in(config, key)) for key in swept))
         shared = common(config)
@@ -116,25 +121,16 @@ def common(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in ("split", "seed", "init_from")}
 
 
-def _set_so(settings: dict[str, tuple[str, ...]], changed: dict[str, Any], config: dict[str, Any]) -> bool:
-    """Check that a run has these settings and no other change: another learning rate is another column."""
-    if not set(changed) <= set(settings):
-        return False
-    return all(canonical(changed.get(key, setting_in(config, key))) in values for key, values in settings.items())
-
-
 def setting_in(config: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a dotted key in a resolved configuration, or its default; None if it has neither."""
+    """Return the value of a dotted key in a resolved configuration, or its default; None if it has neither.
+
+    A record omits settings that are newer than it and at their default (``config.settings.recorded``).
+    """
     value: Any = config
     for part in ("training.optimiser" if key == "optimiser" else key).split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return _default(config, key)
-        value = value[part]
-    return value
-
-
-def _default(config: Mapping[str, Any], key: str) -> Any:
-    """Return the default of a setting that is newer than the record (``config.settings.recorded`` omits it)."""
+        value = value.get(part, MISSING) if isinstance(value, Mapping) else MISSING
+    if value is not MISSING:
+        return value
     section, _, name = key.partition(".")
     settings = None
     if section == "training" and section in config:
@@ -147,7 +143,6 @@ def _default(config: Mapping[str, Any], key: str) -> Any:
 
 @cache
 def _method_settings(name: str) -> type[Any]:
-    """Return the class of a method's settings."""
     return type(resolve_overrides([f"method={name}"]).method)
 
 
@@ -168,28 +163,23 @@ def cells(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
 
 def of_runs(item: Item, runs: pd.DataFrame) -> pd.DataFrame:
     """Return all cells from the item's runs, as ``select`` returns them."""
-    expected = wanted(item)
-    parts = [_cells_of(block, expected, runs) for block in item.blocks]
+    single, parts = wanted(item), []
+    for block in item.blocks:
+        if block.pairs:
+            expected, values, failed = _pairs_wanted(block, single), compared(block, runs), runs[:0]
+        else:
+            expected, failed = single, runs[runs["status"].isin(store.FAILED)]
+            done = runs[runs["status"] == "done"]
+            here = would_be_here(block.metric, done)
+            values = done[[*KEYS, "split"]].assign(value=value_of(block.metric, done), here=here)
+        groups = values.astype({"value": float}).assign(unknown=values["value"].isna() & ~values["here"]).groupby(KEYS)
+        summary = groups["value"].agg(["mean", "count"]).assign(unknown=groups["unknown"].sum(), done=groups.size())
+        num_failed, stderr = failed.groupby(KEYS).size().rename("failed"), groups["value"].sem().rename("stderr")
+        merged = expected.join(summary, on=KEYS).join(num_failed, on=KEYS).join(stderr, on=KEYS)
+        counts = ["count", "failed", "unknown", "done"]
+        merged[counts] = merged[counts].astype(float).fillna(0).astype(int)
+        parts.append(merged.assign(metric=block.metric).rename(columns={"series": "method"}))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-
-
-def _cells_of(block: Block, expected: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
-    if block.pairs:
-        expected = _pairs_wanted(block, expected)
-        values, failed = compared(block, chosen), chosen[:0]
-    else:
-        done, failed = chosen[chosen["status"] == "done"], chosen[chosen["status"].isin(store.FAILED)]
-        here = would_be_here(block.metric, done)
-        values = done[[*KEYS, "split"]].assign(value=value_of(block.metric)(done), here=here)
-    groups = values.astype({"value": float}).assign(unknown=values["value"].isna() & ~values["here"]).groupby(KEYS)
-    summary = groups["value"].agg(["mean", "std", "count"])
-    stderr = summary.pop("std") / np.sqrt(summary["count"])
-    summary = summary.assign(unknown=groups["unknown"].sum(), done=groups.size())
-    num_failed = failed.groupby(KEYS).size().rename("failed")
-    merged = expected.join(summary, on=KEYS).join(num_failed, on=KEYS).join(stderr.rename("stderr"), on=KEYS)
-    counts = ["count", "failed", "unknown", "done"]
-    merged[counts] = merged[counts].astype(float).fillna(0).astype(int)
-    return merged.assign(metric=block.metric).rename(columns={"series": "method"})
 
 
 def done_elsewhere(item: Item, runs: pd.DataFrame, frame: pd.DataFrame) -> str | None:
@@ -224,36 +214,27 @@ def has_none(row) -> bool:
 # Values of single runs ------------------------------------------------------------------------------------------------
 
 
-def value_of(metric: str) -> Callable[[pd.DataFrame], pd.Series]:
-    """Return the function from a frame of runs to a metric: a score, or a number from seconds or the trace."""
-    special = {"elbo": _elbo, "seconds_per_step": _seconds_per_step}
-    return special.get(metric, lambda runs: runs[metric] if metric in runs else pd.Series(np.nan, runs.index))
+def value_of(metric: str, runs: pd.DataFrame) -> pd.Series:
+    """Return a metric of each run: a score, the seconds of a step without tracing, or the mean of the last ELBOs."""
+    if metric == "seconds_per_step":
+        return runs["seconds_training"] / runs["iterations"] if len(runs) else pd.Series(dtype=float)
+    if metric != "elbo":
+        return runs[metric] if metric in runs else pd.Series(np.nan, runs.index)
+    values = []
+    for path, compact in zip(runs["path"], runs["compact"], strict=True):
+        trace = Path(path, store.TRACE)
+        if trace.is_file():
+            values.append(compact_records.final_elbo(pd.read_parquet(trace, columns=["elbo"])))
+        else:
+            values.append(None if compact is None or os.path.isdir(path) else compact.get("elbo"))
+    return pd.Series(values, index=runs.index, dtype=float)
 
 
 def would_be_here(metric: str, runs: pd.DataFrame) -> np.ndarray:
     """Check which runs would have a metric here: scores are in the record itself, others in a run's files."""
     if metric in METRICS:
         return np.ones(len(runs), dtype=bool)
-    return np.array([Path(path).is_dir() for path in runs["path"]], dtype=bool)
-
-
-def _seconds_per_step(runs: pd.DataFrame) -> pd.Series:
-    """Seconds of training, tracing excluded, for each iteration."""
-    return runs["seconds_training"] / runs["iterations"] if len(runs) else pd.Series(dtype=float)
-
-
-def _elbo(runs: pd.DataFrame) -> pd.Series:
-    """The mean ELBO of the last tenth of the trace, from the trace or from the compact record."""
-    values = []
-    for path, compact in zip(runs["path"], runs["compact"], strict=True):
-        if compact is not None and not Path(path).is_dir():
-            values.append(compact.get("elbo"))
-        else:
-            trace = Path(path, store.TRACE)
-            values.append(
-                compact_records.final_elbo(pd.read_parquet(trace, columns=["elbo"])) if trace.is_file() else None
-            )
-    return pd.Series(values, index=runs.index, dtype=float)
+    return np.array([os.path.isdir(path) for path in runs["path"]], dtype=bool)
 
 
 # Direct comparisons ---------------------------------------------------------------------------------------------------
@@ -273,9 +254,18 @@ def _pairs_wanted(block: Block, expected: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared(block: Block, chosen: pd.DataFrame) -> pd.DataFrame:
-    """Compare the done runs of each pair: columns dataset, series, num_layers, split, value, here."""
+    """Compare the done runs of each pair, from their rows if both are here, else from the compact records.
+
+    Columns dataset, series, num_layers, split, value, here.
+    """
+
+    def value(row: Any) -> float:
+        if os.path.isdir(row.path_a) and os.path.isdir(row.path_b):
+            return COMPARISONS[block.metric](points_of(row.path_a), points_of(row.path_b))
+        return row.against_a.get(row.key_b, {}).get(block.metric, float("nan"))
+
     rows = [
-        (row.dataset, f"{first}_vs_{second}", row.num_layers, row.split, _value(block.metric, row), False)
+        (row.dataset, f"{first}_vs_{second}", row.num_layers, row.split, value(row), False)
         for first, second, both in pairs_of(block, chosen)
         for row in both.itertuples()
     ]
@@ -288,13 +278,6 @@ def pairs_of(block: Block, chosen: pd.DataFrame) -> Iterator[tuple[str, str, pd.
     for first, second in block.pairs:
         a, b = (done[done["series"] == side] for side in (first, second))
         yield first, second, a.merge(b, on=["dataset", "num_layers", "split"], suffixes=("_a", "_b"))
-
-
-def _value(metric: str, row: Any) -> float:
-    """Compute a comparison from the rows of both runs if they are here, else from the compact records; or NaN."""
-    if Path(row.path_a).is_dir() and Path(row.path_b).is_dir():
-        return COMPARISONS[metric](points_of(row.path_a), points_of(row.path_b))
-    return row.against_a.get(row.key_b, {}).get(metric, float("nan"))
 
 
 def points_of(directory: str) -> pd.DataFrame:

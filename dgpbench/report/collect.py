@@ -65,22 +65,18 @@ def frame_of(runs: "Iterable[StoredRecord | ValueError]") -> "pd.DataFrame":
     for found in runs:
         if isinstance(found, ValueError):
             problems.append(str(found))
-        else:
-            rows.append(_row(found))
+            continue
+        record: Mapping[str, Any] = found.record
+        who, config, data = record["identity"], record["config"], record.get("data") or {}
+        named = {key: who[key] for key in (*IDENTITY, "overrides")}
+        plain = {key: record.get(key) for key in PLAIN} | {key: data.get(key) for key in ROWS}
+        evaluates = {"is_evaluation_split": is_evaluation_split(who, config.get("dataset", {}))}
+        seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
+        where = {"path": found.source, "key": found.key, "compact": found.compact, "against": found.against}
+        # in this order: a score must not replace a part of the identity
+        rows.append(dict(record["scores"]) | seconds | named | plain | evaluates | where)
     extra = dict.fromkeys(key for row in rows for key in row if key not in COLUMNS)
     with pd.option_context("future.infer_string", False):  # selecting rows by objects takes half the time
         frame = pd.DataFrame(rows, columns=[*COLUMNS, *extra])
     frame.attrs["problems"] = problems
     return frame
-
-
-def _row(found: StoredRecord) -> dict[str, Any]:
-    record: Mapping[str, Any] = found.record
-    who = record["identity"]
-    named = {key: who[key] for key in (*IDENTITY, "overrides")}
-    plain = {key: record.get(key) for key in PLAIN} | {key: (record.get("data") or {}).get(key) for key in ROWS}
-    evaluates = {"is_evaluation_split": is_evaluation_split(who, record["config"].get("dataset", {}))}
-    seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
-    where = {"path": found.source, "key": found.key, "compact": found.compact, "against": found.against}
-    # in this order: a score must not replace a part of the identity
-    return dict(record["scores"]) | seconds | named | plain | evaluates | where

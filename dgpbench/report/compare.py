@@ -16,17 +16,17 @@ from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.report import published
 from dgpbench.report.cells import incomplete_text, of_runs, select, value_of
 from dgpbench.report.collect import collect
-from dgpbench.report.rendering import document, grid_text
-from dgpbench.report.tables import about, cell_text, loss_of, side
+from dgpbench.report.tables import about, cell_text, document, grid_text, loss_of, side
 from dgpbench.runs.summary import decimals
 
 KEYS = ["metric", "dataset", "method", "num_layers"]
 WITHIN, BETTER, WORSE = "within", "better", "worse"
 SAME, UNDECIDED, OPPOSITE = "same", "undecided", "opposite"
 SIMILAR, SLOWER, FASTER = "similar", "slower", "faster"
-# Symbols of the verdicts in tables without room for words.
-MARKS = {WITHIN: "≈", BETTER: "▲", WORSE: "▼", SAME: "≈", UNDECIDED: "~", OPPOSITE: "≠"}
-MARKS |= {SIMILAR: "≈", FASTER: "▲", SLOWER: "▼"}
+MARKS = {  # symbols of the verdicts, in tables without room for words
+    **{WITHIN: "≈", BETTER: "▲", WORSE: "▼", SAME: "≈", UNDECIDED: "~", OPPOSITE: "≠"},
+    **{SIMILAR: "≈", FASTER: "▲", SLOWER: "▼"},
+}
 BOUND = 2.0  # combined standard errors
 FACTOR = 1.5  # of seconds, after the machine's own factor is divided out
 FEWEST = 3  # cells with a meaningful median ratio
@@ -107,46 +107,34 @@ def by_ratio(cells: pd.DataFrame) -> list[str]:
     return [_obstacle(row, spread_needed=False) or few or verdict(value) for row, value in rows]
 
 
-_USUAL = Rule(
-    by_standard_errors,
-    WITHIN,
-    (BETTER, WORSE),
-    "within two combined standard errors",
-    "within: at most two combined standard errors, sqrt(ours^2 + published^2), from the published mean; "
-    "else better or worse, by the metric's direction. Where the paper prints no spread, a cell is not judged.",
-)
-_SPECIAL = {
+RULES = {
     "win_frequency": Rule(
-        partial(by_winner, even=0.5),
-        SAME,
-        (UNDECIDED, OPPOSITE),
-        "with the same winner",
+        *(partial(by_winner, even=0.5), SAME, (UNDECIDED, OPPOSITE), "with the same winner"),
         "win_frequency: same where both, as printed, name one winner, a share beyond 0.50 by its standard error, "
         "or neither names one; undecided where one side names none; else opposite.",
     ),
     "tll_difference": Rule(
-        partial(by_winner, even=0.0),
-        SAME,
-        (UNDECIDED, OPPOSITE),
-        "with the same sign",
+        *(partial(by_winner, even=0.0), SAME, (UNDECIDED, OPPOSITE), "with the same sign"),
         "tll_difference: same where both, as printed, have one sign, beyond zero by the standard error, "
         "or neither has one; undecided where one side has none; else opposite.",
     ),
     "seconds_per_step": Rule(
-        by_ratio,
-        SIMILAR,
-        (FASTER, SLOWER),
-        "of similar relative cost",
+        *(by_ratio, SIMILAR, (FASTER, SLOWER), "of similar relative cost"),
         "seconds_per_step: the machines differ, so the median ratio ours/published is divided out; "
         f"similar within a factor of {FACTOR:g}, else slower or faster than the others. Of fewer than {FEWEST} cells "
         "none is judged.",
     ),
 }
+USUAL = Rule(
+    *(by_standard_errors, WITHIN, (BETTER, WORSE), "within two combined standard errors"),
+    "within: at most two combined standard errors, sqrt(ours^2 + published^2), from the published mean; "
+    "else better or worse, by the metric's direction. Where the paper prints no spread, a cell is not judged.",
+)
 
 
 def rule_of(metric: str) -> Rule:
     """Return the rule for a metric."""
-    return _SPECIAL.get(metric, _USUAL)
+    return RULES.get(metric, USUAL)
 
 
 # Cells ----------------------------------------------------------------------------------------------------------------
@@ -157,19 +145,14 @@ class Share:
     """Number of judged cells of one metric that agree, and of the others; ``left_out`` could not be judged.
 
     :param others: verdict -> number of cells, for all verdicts but the agreeing one
-    :param paired: cells are judged by differences on equal splits
+    :param what: describes the agreeing cells
     """
 
     metric: str
     agreeing: int
     others: Mapping[str, int]
     left_out: int
-    paired: bool = False
-
-    @property
-    def what(self) -> str:
-        """Description of the agreeing cells."""
-        return "within two standard errors on equal splits" if self.paired else rule_of(self.metric).counts
+    what: str
 
     @property
     def judged(self) -> int:
@@ -181,10 +164,8 @@ class Share:
         """'tll: 60 of 64 judged cells (94 %) within two combined standard errors, 3 better, 1 worse; 0 left out'."""
         share = f" ({100 * self.agreeing / self.judged:.0f} %)" if self.judged else ""
         others = ", ".join(f"{number} {verdict}" for verdict, number in self.others.items())
-        return (
-            f"{self.metric}: {self.agreeing} of {self.judged} judged cells{share} {self.what}, {others}; "
-            f"{self.left_out} left out"
-        )
+        judged = f"{self.agreeing} of {self.judged} judged cells{share} {self.what}"
+        return f"{self.metric}: {judged}, {others}; {self.left_out} left out"
 
 
 @dataclass(frozen=True)
@@ -210,9 +191,9 @@ class Comparison:
         for metric, part in self.cells.groupby("metric", sort=False):
             rule, counts = rule_of(str(metric)), part["verdict"].value_counts()
             agreeing, *others = (int(counts.get(verdict, 0)) for verdict in (rule.agreeing, *rule.others))
-            left_out = len(part) - agreeing - sum(others)
-            named = dict(zip(rule.others, others, strict=True))
-            shares.append(Share(str(metric), agreeing, named, left_out, paired=bool(part["paired"].any())))
+            named, left_out = dict(zip(rule.others, others, strict=True)), len(part) - agreeing - sum(others)
+            what = "within two standard errors on equal splits" if part["paired"].any() else rule.counts
+            shares.append(Share(str(metric), agreeing, named, left_out, what))
         return shares
 
     def misses(self) -> pd.DataFrame:
@@ -233,7 +214,7 @@ class Comparison:
         begin = f"{redone} of {len(self.cells)} published cells are redone"
         judged = sum(share.judged for share in shares)
         if redone > judged:
-            begin += f", {redone - judged} of which cannot be judged for want of a standard error"
+            begin += f", {redone - judged} without a standard error are not judged"
         texts = [f"{share.text}." for share in shares if share.judged]
         return " ".join([f"{begin}.", *texts, *([self.largest_miss] if judged else [])])
 
@@ -241,10 +222,9 @@ class Comparison:
     def largest_miss(self) -> str:
         """A sentence about the judged cell that is furthest from the published one."""
         missed = list(self.misses().itertuples(index=False))
-        places = [f"{column_name(row.method, row.num_layers)} on {row.dataset}" for row in missed]
         if not missed:
             return "No cell disagrees."
-        row = missed[0]
+        row, places = missed[0], [f"{column_name(row.method, row.num_layers)} on {row.dataset}" for row in missed]
         if pd.isna(row.in_errors):  # seconds, which the papers print without a standard error
             named = [f"{place} ({row.verdict})" for place, row in zip(places, missed, strict=True)]
             return f"The misses are {', '.join(named)}."
@@ -272,20 +252,13 @@ def comparison(name: str, given: list[str], frame: pd.DataFrame | None = None) -
 
 
 def of_cells(item: Item, cells: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> Comparison:
-    """Compare an item's cells and runs."""
-    splits = _each_split(item, runs)
+    """Compare an item's cells and runs, also split by split if a paper's authors gave a number for each."""
+    splits = None
+    if item.name in published.BY_SPLIT:
+        done = runs[runs["status"] == "done"].assign(method=runs["series"])
+        ours = pd.concat([done.assign(metric=each.metric, value=value_of(each.metric, done)) for each in item.blocks])
+        splits = ours[[*KEYS, "split", "value"]].merge(published.by_split(item.name), on=[*KEYS, "split"]).dropna()
     return Comparison(item, frame, runs, judge(with_published(cells, item.name, splits)), splits)
-
-
-def _each_split(item: Item, runs: pd.DataFrame) -> pd.DataFrame | None:
-    """Join ours with the published number of the same split, if a paper's authors gave those."""
-    theirs = published.by_split(item.name)
-    if theirs is None:
-        return None
-    done = runs[runs["status"] == "done"]
-    done = done.assign(method=done["series"])
-    ours = pd.concat([done.assign(metric=each.metric, value=value_of(each.metric)(done)) for each in item.blocks])
-    return ours[[*KEYS, "split", "value"]].merge(theirs, on=[*KEYS, "split"]).dropna()
 
 
 def with_published(cells: pd.DataFrame, item: str, splits: pd.DataFrame | None) -> pd.DataFrame:
@@ -329,13 +302,13 @@ def render(made: Comparison, form: str) -> str:
         frame = made.cells[[*KEYS, *numbers, "verdict"]].copy()
         frame.loc[frame["count"] < frame["wanted"], ["mean", "stderr"]] = float("nan")
         return frame.to_csv(index=False, lineterminator="\n")
-    parts = []
+    grids = {}
     for block in made.item.blocks:
-        lines = made.cells[made.cells["metric"] == block.metric]
-        parts.append((block.metric, grid_text(_grid(block, lines), form, "data set")))
+        grids[block.metric] = _grid(block, made.cells[made.cells["metric"] == block.metric])
         if made.splits is not None and block.metric in set(made.splits["metric"]):
             splits = made.splits[made.splits["metric"] == block.metric]
-            parts.append((f"{block.metric}, split by split", grid_text(split_grid(splits), form, "data set")))
+            grids[f"{block.metric}, split by split"] = split_grid(splits)
+    parts = [(heading, grid_text(grid, form, "data set")) for heading, grid in grids.items()]
     notes = [f"{share.text}." for share in made.shares()]
     notes += dict.fromkeys(rule_of(metric).sentence for metric in made.cells["metric"])
     notes += [published.spread_sentence(made.item.name), *([PAIRED] if made.cells["paired"].any() else [])]
@@ -345,20 +318,18 @@ def render(made: Comparison, form: str) -> str:
     return document(f"{made.item.title}: ours and published", parts, notes, form)
 
 
-def _grid(block: Block, lines: pd.DataFrame) -> pd.DataFrame:
-    def in_errors(value: float) -> str:
-        rounded_to_bound = abs(value) > BOUND >= round(abs(value), 1)
-        return "" if pd.isna(value) else f"{value:+z.{2 if rounded_to_bound else 1}f}"
-
-    rows = {
-        "method": [column_name(row.method, row.num_layers) for row in lines.itertuples(index=False)],
-        "ours": [cell_text(row, block.digits) for row in lines.itertuples(index=False)],
-        "published": list(lines["published_text"]),
-        "difference": ["" if pd.isna(value) else f"{value:+z.{block.digits}f}" for value in lines["difference"]],
-        "in s.e.": list(map(in_errors, lines["in_errors"])),
-        "verdict": list(lines["verdict"]),
-    }
-    return pd.DataFrame(rows, index=list(lines["dataset"]))
+def _grid(block: Block, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the texts of one line for each cell."""
+    lines = []
+    for row in cells.itertuples(index=False):
+        digits = 2 if abs(row.in_errors) > BOUND >= round(abs(row.in_errors), 1) else 1  # not rounded to the bound
+        difference = "" if pd.isna(row.difference) else f"{row.difference:+z.{block.digits}f}"
+        in_errors = "" if pd.isna(row.in_errors) else f"{row.in_errors:+z.{digits}f}"
+        ours = cell_text(row, block.digits)
+        name = column_name(row.method, row.num_layers)
+        lines.append((name, ours, row.published_text, difference, in_errors, row.verdict))
+    columns = ["method", "ours", "published", "difference", "in s.e.", "verdict"]
+    return pd.DataFrame(lines, index=list(cells["dataset"]), columns=columns)
 
 
 def split_grid(rows: pd.DataFrame) -> pd.DataFrame:

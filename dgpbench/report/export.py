@@ -1,7 +1,7 @@
 """Export raw runs as compact records, and import those of other machines."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -93,69 +93,55 @@ def _add_runs(
 
     :param known: comparisons that came with the runs
     """
-    known = known or {}
-    left_out: list[str] = list(frame.attrs["problems"])
+    known, left_out = known or {}, list(frame.attrs["problems"])
     has_budget = frame["budget"].isin(groups.names("budget"))
     left_out += [f"{row.path} has an unknown budget, {row.budget!r}" for row in frame[~has_budget].itertuples()]
     frame = frame[has_budget]
     file_of, pair_files = assign_files(frame)
     lines = compact_records.load(results_dir).runs
+
+    def compact(path: str, line: StoredRecord | None) -> dict[str, Any]:
+        record = compact_records.of_run(path)
+        is_new = line is None or line.record["files"] != record["files"]  # else it was rescored when it was exported
+        if is_new and store.POINTS in record["files"] and (problems := rescore(Path(path), record).problems):
+            raise ValueError(problems[0])
+        return record
+
     runs = []
     for row in frame.itertuples():
         try:
-            record = row.compact or _compact(row.path, lines.get(row.key))
+            record = row.compact or compact(row.path, lines.get(row.key))
         except (ValueError, OSError) as problem:
             left_out.append(str(problem))
         else:
             runs.append((StoredRecord(record, row.path), file_of[row.key]))
     sources = {run.key: run.source for run, _ in runs}
     pairs = {pair: comparison for pair, comparison in known.items() if set(pair) <= set(sources)}
-    pairs |= _comparisons(pair_files, sources, pairs, left_out)
-    both = [(comparison, pair_files.get(pair) or file_of[pair[0]]) for pair, comparison in pairs.items()]
-    return Result(join(results_dir, runs, both, replacing=replacing), tuple(left_out))
-
-
-def _compact(directory: str, line: StoredRecord | None) -> dict[str, Any]:
-    """Return a run's compact record.
-
-    :param line: its current one, if any: files that were exported before are not rescored
-    :raises ValueError: if its files are damaged, or its scores are not those of its points
-    """
-    record = compact_records.of_run(directory)
-    is_new = line is None or line.record["files"] != record["files"]
-    if is_new and store.POINTS in record["files"] and (problems := rescore(Path(directory), record).problems):
-        raise ValueError(problems[0])
-    return record
-
-
-def _comparisons(
-    pairs: Iterable[Pair], sources: Mapping[str, str], known: Mapping[Pair, Comparison], left_out: list[str]
-) -> dict[Pair, Comparison]:
-    """Compare each pair of runs with rows stored here; add what cannot be compared to ``left_out``."""
-    compared = {}
-    for pair in pairs:
+    for pair in pair_files:
         both = [sources.get(key, "") for key in pair]
         if all(os.path.isfile(os.path.join(source, store.POINTS)) for source in both):
-            source = " beside ".join(both)
             try:
-                record = _compare(both)
+                pairs[pair] = newer(pairs.get(pair), compare(*both))
             except ValueError as problem:  # their rows differ
-                left_out.append(f"{source}: {problem}")
-                continue
-            compared[pair] = newer(known.get(pair), Comparison(record, source))
-    return compared
+                left_out.append(f"{' beside '.join(both)}: {problem}")
+    placed = [(comparison, pair_files.get(pair) or file_of[pair[0]]) for pair, comparison in pairs.items()]
+    return Result(join(results_dir, runs, placed, replacing=replacing), tuple(left_out))
 
 
-def _compare(sources: Sequence[str]) -> dict[str, Any]:
-    first, second = map(store.read_record, sources)
-    rows = [cells.points_of(source) for source in sources]
-    return {
-        "first": first["identity"],
-        "second": second["identity"],
-        "hashes": [first["config_hash"], second["config_hash"]],
+def compare(first: str, second: str) -> Comparison:
+    """Compare two runs with rows stored here.
+
+    :raises ValueError: if their rows differ
+    """
+    records, rows = ([read(each) for each in (first, second)] for read in (store.read_record, cells.points_of))
+    facts = {
+        "first": records[0]["identity"],
+        "second": records[1]["identity"],
+        "hashes": [each["config_hash"] for each in records],
         "rows": len(rows[0]),
-        **{name: function(*rows) for name, function in cells.COMPARISONS.items()},
     }
+    scores = {name: function(*rows) for name, function in cells.COMPARISONS.items()}
+    return Comparison(facts | scores, f"{first} beside {second}")
 
 
 # Files ----------------------------------------------------------------------------------------------------------------
@@ -169,21 +155,21 @@ def assign_files(frame: pd.DataFrame) -> tuple[dict[str, str], dict[Pair, str]]:
     part of another one has no lines of its own; items of papers come before those of this project. Once a run is in a
     file, it stays. Runs of no item go to ``runs-<budget>.jsonl``. Readers read all files of the folder.
     """
+
+    def order(item: Item) -> tuple[bool, int, str]:
+        return item.open is not None, -sum(prod(map(len, sweep.values.values())) for sweep in item.sweeps), item.name
+
     file_of: dict[str, str] = {}
     pairs: dict[Pair, str] = {}
     for budget in sorted(set(frame["budget"])):
         items = [load(name, [f"budget={budget}"]) for name in groups.names("experiment")]
-        for item in sorted(items, key=lambda item: (item.open is not None, -_num_runs(item), item.name)):
+        for item in sorted(items, key=order):
             file, runs = f"{item.name}-{budget}.jsonl", cells.select(item, frame)
             file_of = dict.fromkeys(runs["key"], file) | file_of
             for block in item.blocks:
                 for _, _, both in cells.pairs_of(block, runs):
                     pairs = dict.fromkeys(zip(both["key_a"], both["key_b"], strict=True), file) | pairs
     return {row.key: f"runs-{row.budget}.jsonl" for row in frame.itertuples()} | file_of, pairs
-
-
-def _num_runs(item: Item) -> int:
-    return sum(prod(map(len, sweep.values.values())) for sweep in item.sweeps)
 
 
 def join(
@@ -221,21 +207,17 @@ def join(
         for comparison, file in pairs:
             chosen_pair = newer(archive.pairs.get(comparison.pair), comparison)
             place(placed_pairs, comparison.pair, chosen_pair.record, file)
-        _write(Path(results_dir, compact_records.FOLDER), placed.values(), placed_pairs.values())
+        folder, kinds = Path(results_dir, compact_records.FOLDER), (placed.values(), placed_pairs.values())
+        for leftover in folder.glob(".partial-*"):  # of a process that was killed
+            leftover.unlink(missing_ok=True)
+        for name in sorted({file for lines in kinds for _, file in lines}):
+            in_file = [[record for record, file in lines if file == name] for lines in kinds]
+            data, path = compact_records.encode(*in_file), folder / name
+            if not path.is_file() or path.read_bytes() != data:
+                with files.replacing(path) as partial:
+                    files.write_whole(partial, data)
     return counts
 
 
 def _file_name(line: StoredRecord | Comparison) -> str:
     return Path(line.source.rpartition(":")[0]).name
-
-
-def _write(folder: Path, *kinds: Collection[tuple[Mapping[str, Any], str]]) -> None:
-    """Write the files of these runs and comparisons that would change."""
-    for leftover in folder.glob(".partial-*"):  # of a process that was killed
-        leftover.unlink(missing_ok=True)
-    for name in sorted({file for lines in kinds for _, file in lines}):
-        in_file = [[record for record, file in lines if file == name] for lines in kinds]
-        data, path = compact_records.encode(*in_file), folder / name
-        if not path.is_file() or path.read_bytes() != data:
-            with files.replacing(path) as partial:
-                files.write_whole(partial, data)

@@ -34,7 +34,6 @@ from dgpbench.report.figures.style import house_style
 from dgpbench.runs import store
 from dgpbench.system import files
 
-TEMPLATES = Path(__file__).with_name("templates")
 IMPORTED = [__name__, "scipy.stats"]  # modules that sections need
 MANY = 200  # records: sections of fewer take less time than the start of processes
 
@@ -83,31 +82,20 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path, workers: int) -> s
     frame = html_grids.with_groups(frame)
     frame.attrs.clear()  # pandas would copy them with every selection
     items = [section for section in _sections(frame, results_dir, workers) if section]
-    rows = html_grids.run_rows(frame)
-    for row in rows:  # a run's own record, or the file of compact records with its line
-        record = Path(row["path"], store.RECORD) if os.path.isdir(row["path"]) else row["path"].rpartition(":")[0]
-        row["link"] = quote(os.path.relpath(record, folder or "."))
-    loader = FileSystemLoader(TEMPLATES)
+    keys = ["group", "task", "dataset", "method", "L", "protocol", "budget", "split", "seed", "settings", "status"]
+    reasons = [reason if isinstance(reason, str) else "" for reason in frame["reason"]]
+    runs = frame[[*keys, "path"]].assign(reason=reasons, seconds=frame["seconds_total"]).to_dict("records")
+    for run in runs:  # links to its own record, or to the file of compact records with its line
+        record = Path(run["path"], store.RECORD) if os.path.isdir(run["path"]) else run["path"].rpartition(":")[0]
+        run["link"] = quote(os.path.relpath(record, folder or "."))
+    loader = FileSystemLoader(Path(__file__).with_name("templates"))
     options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True}
     template = Environment(loader=loader, lstrip_blocks=True, **options).get_template("report.html.j2")
+    overview = [*html_grids.own_table_grids(frame), *html_grids.dataset_grids(frame)]
+    statuses = frame["status"].value_counts().to_dict()
     return template.render(
-        items=items,
-        overview=[*html_grids.own_table_grids(frame), *html_grids.dataset_grids(frame)],
-        runs=rows,
-        statuses=frame["status"].value_counts().to_dict(),
-        problems=problems,
-        version=__version__,
+        items=items, overview=overview, runs=runs, statuses=statuses, problems=problems, version=__version__
     )
-
-
-def _item_budgets(frame: pd.DataFrame) -> Iterator[tuple[Item, list[str]]]:
-    """Yield every item at every budget of the records, with the override of its budget unless it is the item's own."""
-    budgets = [name for name in groups.names("budget") if name in set(frame["budget"])]
-    for name in groups.names("experiment"):
-        own = load(name, []).budget
-        for budget in budgets:
-            given = [] if budget == own else [f"budget={budget}"]
-            yield load(name, given), given
 
 
 def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[Section | None]:
@@ -120,8 +108,18 @@ def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[Secti
         frame.to_pickle(records)  # a pipe would block this process until a worker has imported everything
         given = (records, loaded())
         with ProcessPoolExecutor(workers, get_context(_start_method()), initializer=_keep, initargs=given) as pool:
-            started = [pool.submit(_section_of_kept, *job) for job in jobs]  # lazily: the first starts at once
+            started = [pool.submit(_section, None, *job) for job in jobs]  # lazily: the first starts at once
             return [each.result() for each in started]
+
+
+def _item_budgets(frame: pd.DataFrame) -> Iterator[tuple[Item, list[str]]]:
+    """Yield every item at every budget of the records, with the override of its budget unless it is the item's own."""
+    budgets = [name for name in groups.names("budget") if name in set(frame["budget"])]
+    for name in groups.names("experiment"):
+        own = load(name, []).budget
+        for budget in budgets:
+            given = [] if budget == own else [f"budget={budget}"]
+            yield load(name, given), given
 
 
 def _start_method() -> str:
@@ -141,23 +139,23 @@ def _keep(records: Path, plugins: list[str]) -> None:
         load_plugin(location)
     _kept = pd.read_pickle(records)
     gc.disable()  # collecting the garbage of figures takes longer than it is worth
-    gc.freeze()  # and a library that starts a collection need not traverse the records
 
 
-def _section_of_kept(*job: Any) -> Section | None:
-    section = _section(_kept, *job)
-    gc.freeze()  # nor the objects of this section
-    return section
+def _section(frame: pd.DataFrame | None, item: Item, given: list[str], prefix: str, folder: str) -> Section | None:
+    """Return the section of an item at one budget, None without a done run.
 
-
-def _section(frame: pd.DataFrame, item: Item, given: list[str], prefix: str, results_dir: str) -> Section | None:
-    """Return the section of an item at one budget, with the prefix of its figures' ids."""
+    :param frame: the records; None for those that this worker keeps
+    :param prefix: of the ids in its figures
+    """
+    if frame is None:
+        frame = _kept
+        gc.freeze()  # a library that starts a collection need not traverse the records and earlier sections
     frame = cells.within_reach(item, frame)
     runs = cells.select(item, frame)
     if not (runs["status"] == "done").any():
         return None
     section = item_section(item, given, frame)  # highlight rules may look at runs of another task
-    item = replace(item, results_dir=str(results_dir))
+    item = replace(item, results_dir=folder)
     try:
         for place, (title, figure) in enumerate(figures(item, runs).items(), 1):
             section.figures.append((title, svg(figure, f"{prefix}{place}-")))

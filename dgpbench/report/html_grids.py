@@ -5,7 +5,7 @@ in the list of runs, the target of each number's link. Texts are plain: the temp
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,23 +43,19 @@ class Grid:
     """A sortable table with notes under it."""
 
     caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    notes: Sequence[str] = ()
 
 
 def number(value: float, digits: int = 3) -> Cell:
     """Return a number without links to runs."""
-    return Cell("" if pd.isna(value) else f"{value:.{digits}f}", _order(value), numeric=True)
+    return Cell("", numeric=True) if pd.isna(value) else Cell(f"{value:.{digits}f}", float(value), numeric=True)
 
 
 def name(text: Any) -> Cell:
     """Return a name, sorted as itself."""
     return Cell(str(text), text)
-
-
-def _order(value: float) -> float | str:
-    return "" if pd.isna(value) else float(value)
 
 
 def with_groups(frame: pd.DataFrame) -> pd.DataFrame:
@@ -94,17 +90,16 @@ def score_grids(made: tables.Table) -> list[Grid]:
         lines = part.itertuples(index=False)
         scores = [_score(row, block.digits, marked.get(tables.key_of(row), ""), behind) for row in lines]
         wide = tables.upright(part, scores, Cell(""))
-        rows = tuple((name(label), *line) for label, line in zip(wide.index, wide.to_numpy(), strict=True))
-        notes = made.notes if block is made.blocks[-1][0] else ()
-        grids.append(Grid(block.metric, (str(wide.index.name), *wide.columns), rows, notes))
-    return grids
+        rows = [(name(label), *line) for label, line in zip(wide.index, wide.to_numpy(), strict=True)]
+        grids.append(Grid(block.metric, (str(wide.index.name), *wide.columns), rows))
+    return [*grids[:-1], replace(grids[-1], notes=made.notes)]
 
 
 def _score(row: Any, digits: int, mark: str, behind: dict) -> Cell:
     """Return a cell of a table with its runs, or with those of both sides of a direct comparison."""
     sides = row.method.split("_vs_")
     groups = [group for side in sides for group in behind.get((row.dataset, side, row.num_layers), ())]
-    order = _order(row.mean) if row.count == row.wanted else ""
+    order = float(row.mean) if row.count == row.wanted and pd.notna(row.mean) else ""
     return Cell(tables.cell_text(row, digits), order, tuple(dict.fromkeys(groups)), mark, numeric=True)
 
 
@@ -130,7 +125,7 @@ def comparison_grid(made: Comparison) -> Grid:
     notes = [*(f"{share.text}." for share in made.shares()), published.spread_sentence(made.item.name)]
     if missing := len(made.cells) - len(begun):
         notes.append(f"{missing:,} published numbers without a run are not listed.")
-    return Grid("Ours and published", columns, tuple(rows), tuple(notes))
+    return Grid("Ours and published", columns, rows, notes)
 
 
 # Statistics of an item ------------------------------------------------------------------------------------------------
@@ -145,12 +140,12 @@ def statistics_grids(item: Item, frame: pd.DataFrame, notes: list[str]) -> list[
         except UserError as refusal:
             notes.append(f"No statistics of {metric}: {refusal}.")
             continue
-        kinds = (_rank_grid, _reference_grid, _wilcoxon_grid, _improvement_grid)
-        grids += [kind(metric, found) for kind in kinds]
+        grids += [kind(metric, found) for kind in (rank_grid, reference_grid, wilcoxon_grid, improvement_grid)]
     return grids
 
 
-def _rank_grid(metric: str, found: Compared) -> Grid:
+def rank_grid(metric: str, found: Compared) -> Grid:
+    """Return the mean ranks over data sets, with Friedman's test."""
     across = found.across
     average = statistics.mean_ranks(across).sort_values()
     notes = [found.about]
@@ -166,15 +161,16 @@ def _rank_grid(metric: str, found: Compared) -> Grid:
         notes += [] if least <= LEVEL else [INDISTINGUISHABLE.format(counted(test.num_blocks, "data set"))]
     except UserError as refusal:
         notes.append(f"{refusal}.")
-    rows = tuple((name(method), number(rank, 2)) for method, rank in average.items())
-    return Grid(f"Mean ranks, {metric} (1 is best)", ("method", "mean rank"), rows, tuple(notes))
+    rows = [(name(method), number(rank, 2)) for method, rank in average.items()]
+    return Grid(f"Mean ranks, {metric} (1 is best)", ("method", "mean rank"), rows, notes)
 
 
 def _p_value(value: float) -> Cell:
     return number(value) if value >= 0.001 else Cell("< 0.001", value, numeric=True)
 
 
-def _reference_grid(metric: str, found: Compared) -> Grid:
+def reference_grid(metric: str, found: Compared) -> Grid:
+    """Return the corrected resampled t-tests against the reference method."""
     columns = ("method", f"median loss - {found.reference}", "better on", "worse on", "p", "p, Holm", "verdict")
     caption = f"Against {found.reference}, {metric}"
     try:
@@ -197,12 +193,13 @@ def _reference_grid(metric: str, found: Compared) -> Grid:
         f"(Stouffer); Holm's correction over {len(table)} methods, level {LEVEL:g}. It uses every split, so that its p "
         f"has no floor: a difference of {size:.2g} standard deviations over splits on every data set is found with "
         f"probability {statistics.POWER:g}. 'better on' and 'worse on' name the data sets on which the test of that "
-        "data set alone finds it, with Holm's correction over all of them. It speaks of these data sets, not of others."
+        "data set alone finds it, with Holm's correction over all of them. It applies to these data sets only."
     )
-    return Grid(caption, columns, tuple(rows), (note,))
+    return Grid(caption, columns, rows, (note,))
 
 
-def _wilcoxon_grid(metric: str, found: Compared) -> Grid:
+def wilcoxon_grid(metric: str, found: Compared) -> Grid:
+    """Return Wilcoxon's tests of all pairs over data sets."""
     across = found.across
     table, sets = statistics.wilcoxon_holm(across, LEVEL), counted(len(across), "data set")
     least = statistics.least_signed_rank_p(len(across))
@@ -220,12 +217,13 @@ def _wilcoxon_grid(metric: str, found: Compared) -> Grid:
     ]
     notes += [] if corrected <= LEVEL else [INDISTINGUISHABLE.format(sets)]
     columns = ("method a", "method b", "median loss a - b", "p", "p, Holm", "verdict")
-    return Grid(f"Pairs, {metric}", columns, tuple(rows), tuple(notes))
+    return Grid(f"Pairs, {metric}", columns, rows, notes)
 
 
-def _improvement_grid(metric: str, found: Compared) -> Grid:
-    table = statistics.improvements(found.losses, statistics.best_against_rest(found.across))
-    rows = tuple((name(a), name(b), *(number(each, 2) for each in numbers)) for a, b, *numbers in table.to_numpy())
+def improvement_grid(metric: str, found: Compared) -> Grid:
+    """Return the probabilities that the method of best mean rank beats each other one."""
+    table = statistics.improvements(found.losses)
+    rows = [(name(a), name(b), *(number(each, 2) for each in numbers)) for a, b, *numbers in table.to_numpy()]
     note = (
         f"Share of splits on which a beats b, averaged over data sets; {statistics.RESAMPLES} bootstrap resamples of "
         "the splits. These share rows, so that the interval is too narrow for a test."
@@ -252,12 +250,12 @@ def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
         means = whole.mean().sort_values(kind="stable")
         share = (rows["n_test"] / rows["n_train"]).groupby(rows["dataset"]).mean()
         table = statistics.against_reference(whole, means.index[0], share, LEVEL).set_index("method")
-        lines: list[tuple[Cell, ...]] = []
+        lines = []
         for rank, (method, loss) in enumerate(means.items(), 1):
-            tested: tuple[Cell, ...] = (name(""),) * 3
+            tested = [name("")] * 3
             if rank > 1:
                 row = table.loc[method]
-                tested = (number(-row.median_difference), _p_value(row.p_value), _p_value(row.p_holm))
+                tested = [number(-row.median_difference), _p_value(row.p_value), _p_value(row.p_holm)]
             lines.append((number(rank, 0), name(method), number(-loss), *tested))
         note = (
             f"Over {len(whole)} splits that each of these methods has; p by the corrected resampled t-test of paired "
@@ -266,7 +264,7 @@ def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
         )
         if lacking := [method for method in dict.fromkeys(called) if method not in whole]:
             note += f" Left out, without a log-likelihood on each split: {', '.join(lacking)}."
-        grids.append(Grid(f"{dataset}, ranked: {task}, {protocol}, {budget}", columns, tuple(lines), (note,)))
+        grids.append(Grid(f"{dataset}, ranked: {task}, {protocol}, {budget}", columns, lines, (note,)))
     return grids
 
 
@@ -288,41 +286,32 @@ def dataset_grids(frame: pd.DataFrame) -> list[Grid]:
             f"of protocol lindinger2020 are in no mean, since settings were chosen on them. {units}."
         )
         caption = f"{task}, protocol {protocol}, budget {budget}"
-        grids.append(Grid(caption, columns, tuple(_group_rows(rows, scored)), (note,)))
+        grids.append(Grid(caption, columns, _group_rows(rows, scored), (note,)))
     return grids
 
 
 def _group_rows(rows: pd.DataFrame, scored: Sequence[str]) -> list[tuple[Cell, ...]]:
-    """Return a row of cells for each group, in the order of their runs."""
-    places: dict[str, list[int]] = {}
-    for place, group in enumerate(rows["group"]):
-        places.setdefault(group, []).append(place)
-    identity = rows[["dataset", "method", "L", "settings"]].to_numpy()
-    done = (rows["status"] == "done").to_numpy()
-    numbers = rows.reindex(columns=[*scored, "seconds_training"]).to_numpy(float)  # faster for small groups
+    """Return a row of cells for each group, in the order of their runs: the means over its done runs."""
+    is_done, group = rows["status"] == "done", rows["group"]
+    numbers = rows.reindex(columns=[*scored, "seconds_training"]).astype(float)
+    numbers[~is_done] = np.nan  # an older run may lack a score, too
+    statistic = numbers.groupby(group, sort=False)
+    numbers_of = [each.to_numpy() for each in (statistic.mean(), statistic.sem(), statistic.count())]
+    started, ended = group.groupby(group, sort=False).size(), is_done.groupby(group, sort=False).sum()
     lines = []
-    for group, own in places.items():
-        ended = numbers[own][done[own]]
-        *scores, seconds = (column[~np.isnan(column)] for column in ended.T)  # an older run may lack a score
-        count = Cell(f"{len(ended)}/{len(own)}", len(ended), (group,), numeric=True)
-        means = (_mean(score, len(own), group, done=len(ended) == len(own)) for score in scores)
-        usual = number(seconds.mean() if len(seconds) else np.nan, 1)
-        lines.append((*map(name, identity[own[0]]), count, *means, usual))
+    for first, wanted, done, *each in zip(
+        rows.drop_duplicates("group").itertuples(), started, ended, *numbers_of, strict=True
+    ):
+        behind, means = (first.group,), []
+        for mean, error, count in zip(*(part[:-1] for part in each), strict=True):
+            if count < wanted or not count:
+                text = f"{count}/{wanted}" if count or done < wanted else cells.NONE
+                means.append(Cell(text, "", behind, numeric=True))
+            else:
+                digits = decimals(mean, 3)
+                spread = "" if np.isnan(error) else f" ({error:.{digits}f})"
+                means.append(Cell(f"{mean:.{digits}f}{spread}", mean, behind, numeric=True))
+        shared = map(name, (first.dataset, first.method, first.L, first.settings))
+        ran = Cell(f"{done}/{wanted}", done, behind, numeric=True)
+        lines.append((*shared, ran, *means, number(each[0][-1], 1)))
     return lines
-
-
-def _mean(values: np.ndarray, wanted: int, group: str, *, done: bool) -> Cell:
-    if len(values) < wanted or not len(values):
-        return Cell(f"{len(values)}/{wanted}" if len(values) or not done else cells.NONE, "", (group,), numeric=True)
-    mean = float(values.mean())
-    digits = decimals(mean, 3)
-    spread = f" ({values.std(ddof=1) / np.sqrt(len(values)):.{digits}f})" if len(values) > 1 else ""
-    return Cell(f"{mean:.{digits}f}{spread}", mean, (group,), numeric=True)
-
-
-def run_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the list of runs: identity, status and reason."""
-    keys = ["group", "task", "dataset", "method", "L", "protocol", "budget", "split", "seed", "settings", "status"]
-    reasons = [reason if isinstance(reason, str) else "" for reason in frame["reason"]]
-    rows = frame[[*keys, "path"]].assign(reason=reasons, seconds=frame["seconds_total"])
-    return rows.to_dict("records")

@@ -1,7 +1,6 @@
 """The papers' numbers, as printed, with the standard errors that follow from the printed spreads."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,7 +9,7 @@ import pandas as pd
 
 from dgpbench.runs.summary import decimals
 
-# item -> a file with the columns dataset, split and one for each metric, and the method whose numbers they are
+# item -> a file with the columns dataset, split and one for each metric, and the method of these numbers
 BY_SPLIT = {"gal2016_classic": ("mc_dropout_classic.csv", "mc_dropout")}
 
 
@@ -74,7 +73,14 @@ def folder() -> Path:
 @cache
 def read_published() -> tuple[Published, ...]:
     """Return every published number, in the order of the files; means of the numbers known for each split."""
-    means = (entry for item in BY_SPLIT for entry in _means(item))
+    means = []
+    for item in BY_SPLIT:
+        paper, table = item.split("_")
+        for (metric, dataset, method), rows in by_split(item).groupby(["metric", "dataset", "method"], sort=False):
+            mean, error = rows["published"].mean(), rows["published"].sem()
+            digits = decimals(error, 4)
+            printed = (f"{mean:.{digits}f}", f"{error:.{digits}f}", "stderr", len(rows))
+            means.append(Published(paper, table, "classic", metric, dataset, method, 1, *printed))
     return (*read_table("published.csv"), *read_table("baselines.csv"), *means)
 
 
@@ -85,25 +91,15 @@ def read_table(name: str) -> tuple[Published, ...]:
     return tuple(Published(*row) for row in numbers.itertuples(index=False, name=None))
 
 
-def by_split(item: str) -> pd.DataFrame | None:
-    """Return columns metric, dataset, method, num_layers, split, published; None if an item has none by split."""
-    if item not in BY_SPLIT:
-        return None
+def by_split(item: str) -> pd.DataFrame:
+    """Return the numbers of the splits of an item of ``BY_SPLIT``.
+
+    Columns metric, dataset, method, num_layers, split, published.
+    """
     name, method = BY_SPLIT[item]
     wide = pd.read_csv(folder() / name)
     long = wide.melt(["dataset", "split"], var_name="metric", value_name="published")
     return long.assign(method=method, num_layers=1)
-
-
-def _means(item: str) -> Iterator[Published]:
-    paper, table = item.split("_")
-    found = by_split(item)
-    assert found is not None
-    for (metric, dataset, method), rows in found.groupby(["metric", "dataset", "method"], sort=False):
-        values = rows["published"]
-        digits = decimals(values.sem(), 4)
-        texts = (f"{values.mean():.{digits}f}", f"{values.sem():.{digits}f}", "stderr")
-        yield Published(paper, table, "classic", metric, dataset, method, 1, *texts, len(values))
 
 
 def of_item(item: str) -> dict[tuple[str, str, str, int], Published]:

@@ -7,7 +7,6 @@ References: Demsar 2006 (ranks, Nemenyi), Nadeau and Bengio 2003 (corrected resa
 (probability of improvement).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -60,7 +59,7 @@ def compared(item: Item, done: pd.DataFrame, metric: str) -> Compared:
 
     :raises UserError: if no two methods have every split of one data set
     """
-    scores = cells.value_of(metric)(done).map(METRICS[metric].loss).astype(float)
+    scores = cells.value_of(metric, done).map(METRICS[metric].loss).astype(float)
     rows = done.assign(loss=scores, name=_names(done))[np.isfinite(scores)]
     counts = rows.groupby(cells.KEYS).size().rename("count")
     wanted = cells.wanted(item).join(counts, on=cells.KEYS).fillna({"count": 0}).astype({"count": int})
@@ -128,7 +127,7 @@ def refuse_incomplete(losses: pd.DataFrame) -> pd.DataFrame:
         return losses
     row, column = np.argwhere(missing)[0]
     block = losses.index[row]
-    named = " split ".join(str(part) for part in block) if isinstance(block, tuple) else str(block)
+    named = " split ".join(map(str, block)) if isinstance(block, tuple) else str(block)
     raise UserError(
         f"{missing.sum()} of {missing.size} scores are missing, the first of them {losses.columns[column]} on {named}; "
         "methods are compared on complete blocks only, so run what is missing or narrow the comparison"
@@ -161,12 +160,10 @@ def by_dataset(losses: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Friedman:
-    """Friedman's test, with the critical difference of Nemenyi's post-hoc test.
+    """Friedman's test: chi-squared, corrected for ties, and the p-value that all methods rank alike.
 
-    :param statistic: Friedman's chi-squared, corrected for ties
-    :param p_value: that all methods rank alike
     :param mean_ranks: of each method, 1 is best
-    :param critical_difference: mean ranks further apart than this differ at ``alpha``
+    :param critical_difference: of Nemenyi's post-hoc test: mean ranks further apart than this differ at ``alpha``
     """
 
     statistic: float
@@ -177,14 +174,9 @@ class Friedman:
     alpha: float
 
 
-def ranks(losses: pd.DataFrame) -> pd.DataFrame:
-    """Rank the methods in each block, 1 for the least loss; ties share ranks."""
-    return refuse_incomplete(losses).rank(axis=1)
-
-
 def mean_ranks(losses: pd.DataFrame) -> pd.Series:
-    """Average each method's rank over blocks."""
-    return ranks(losses).mean()
+    """Rank the methods in each block, 1 for the least loss, ties alike, and average over blocks."""
+    return refuse_incomplete(losses).rank(axis=1).mean()
 
 
 def friedman(losses: pd.DataFrame, alpha: float = 0.05) -> Friedman:
@@ -194,8 +186,7 @@ def friedman(losses: pd.DataFrame, alpha: float = 0.05) -> Friedman:
     """
     from scipy.stats import friedmanchisquare
 
-    average = mean_ranks(losses)
-    num_blocks, num_methods = losses.shape
+    average, (num_blocks, num_methods) = mean_ranks(losses), losses.shape
     if num_methods < 3 or num_blocks < 2:
         raise UserError(
             f"Friedman's test needs three methods and two data sets, not {num_methods} and {num_blocks}; "
@@ -372,16 +363,13 @@ def probability_of_improvement(
     return share, float(low), float(high)
 
 
-def best_against_rest(losses: pd.DataFrame) -> list[tuple[str, str]]:
-    """Pair the method of best mean rank with each of the others, in the order of their ranks.
+def improvements(losses: pd.DataFrame) -> pd.DataFrame:
+    """Return ``probability_of_improvement`` of the method of best mean rank over data sets beside each other one.
 
-    :param losses: as ``by_dataset`` returns them, for the ranks that tables and diagrams show
+    Columns: method_a (the best), method_b (in the order of their ranks), probability, low, high.
+
+    :param losses: as ``paired_losses`` returns them, blocks (data set, split)
     """
-    first, *others = mean_ranks(losses).sort_values(kind="stable").index
-    return [(first, other) for other in others]
-
-
-def improvements(losses: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """Return ``probability_of_improvement`` of some pairs: columns method_a, method_b, probability, low, high."""
-    rows = [(a, b, *probability_of_improvement(losses, a, b)) for a, b in pairs]
+    best, *others = mean_ranks(by_dataset(losses)).sort_values(kind="stable").index
+    rows = [(best, other, *probability_of_improvement(losses, best, other)) for other in others]
     return pd.DataFrame(rows, columns=["method_a", "method_b", "probability", "low", "high"])

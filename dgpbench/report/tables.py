@@ -1,23 +1,31 @@
 """A published table from records: data sets by methods, the longer list as rows, mean (standard error) over splits.
 
 A cell with missing splits shows their number, as in 7/10, and is neither highlighted nor ranked. The notes under the
-table state what the numbers are, which rule highlights them and what is missing.
+table state what the numbers are, which rule highlights them and what is missing. ``trace`` lists the runs behind them.
 """
 
-from collections.abc import Callable
+import html
+import os
+import shlex
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pandas as pd
+from tabulate import tabulate
 
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Block, Item, column_name, load
 from dgpbench.experiments.plan import CONFLICT
+from dgpbench.methods.plugins import FLAG, is_loaded, location_of
 from dgpbench.predictive.scores import METRICS
-from dgpbench.report.cells import NONE, done_elsewhere, has_none, incomplete_text, of_runs, select
-from dgpbench.report.cells import cells as make_cells
+from dgpbench.report import cells as of_cells
+from dgpbench.report.cells import KEYS, NONE, done_elsewhere, has_none, incomplete_text, of_runs, select
 from dgpbench.report.collect import collect
-from dgpbench.report.rendering import DECORATIONS, document, grid_text
+from dgpbench.runs import store
+from dgpbench.runs.identity import Identity
+from dgpbench.runs.rerun import commit_of
 from dgpbench.runs.summary import decimals
 
 UNITS = {
@@ -29,6 +37,17 @@ UNITS = {
 Key = tuple[str, str, int]  # data set, method, layers
 Marks = dict[Key, str]  # bold, italic, ...
 _ROUNDING = 1e-9  # 0.50 - 0.44 is a little more than 0.06 in floating point
+ELSEWHERE = "results_dir=again"  # in the folder of its record a run would be skipped
+DECORATIONS = {
+    "md": {"bold": "**{}**", "italic": "*{}*", "underlined": "<u>{}</u>"},
+    "tex": {"bold": r"\textbf{{{}}}", "italic": r"\textit{{{}}}", "underlined": r"\underline{{{}}}"},
+    "html": {"bold": "<b>{}</b>", "italic": "<i>{}</i>", "underlined": "<u>{}</u>"},
+}
+LAYOUTS = {  # of title, (heading, grid) and note, joined by line breaks
+    "md": ("## {}\n", "### {}\n\n{}\n", "- {}"),
+    "tex": ("% {}", "% {}\n{}", "% {}"),
+    "html": ("<h2>{}</h2>", "<h3>{}</h3>\n{}", "<p>{}</p>"),
+}
 
 
 @dataclass(frozen=True)
@@ -64,7 +83,7 @@ def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric
     for block in item.blocks:
         part = cells[cells["metric"] == block.metric]
         task = RULES[block.best].other_task if block.best else None
-        other = None if task is None else make_cells(item.with_task(task), frame)
+        other = None if task is None else of_cells.cells(item.with_task(task), frame)
         blocks.append((block, part, marks(block.best, part, loss_of(block.metric), other)))
     notes = ["Mean (standard error) over splits."]
     notes += [f"{block.metric}: {unit_of(block.metric)}." for block in item.blocks]
@@ -92,8 +111,7 @@ def unit_of(metric: str) -> str:
 def about(item: Item, cells: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFrame) -> list[str]:
     """Describe the records behind the cells, and what is missing; ``frame`` has all records, ``runs`` the item's."""
     notes = [f"Records: protocol {item.protocol}, budget {item.budget}."]
-    if item.narrowed:
-        notes.append(f"Narrowed by {' '.join(item.narrowed)}.")
+    notes += [f"Narrowed by {' '.join(item.narrowed)}."] if item.narrowed else []
     none = sum(has_none(row) for row in cells.itertuples(index=False))
     missing = int((cells["count"] < cells["wanted"]).sum()) - none
     if missing:
@@ -173,17 +191,13 @@ def as_good_as_sgp(cells: pd.DataFrame) -> Marks:
 
 def as_good_as_sgp_in_both(cells: pd.DataFrame, other: pd.DataFrame) -> Marks:
     """Lindinger et al. (2020), Table S3."""
+    clearly: set[Key] = set()  # cells with their whole standard error on the better side of sgp's
+    for done in (complete(cells), complete(other)):
+        sgp = done[done["method"] == "sgp"].set_index("dataset")
+        bound = done["dataset"].map(sgp["loss"] - sgp["stderr"]).astype(float)  # without rows it would have texts
+        clearly |= {key_of(cell) for cell in done[done["loss"] + done["stderr"] < bound].itertuples()}
     in_both = set(as_good_as_sgp(cells)) & set(as_good_as_sgp(other))
-    clearly = _clearly_better_than_sgp(cells) | _clearly_better_than_sgp(other)
     return {key: "bold underlined" if key in clearly else "bold" for key in in_both}
-
-
-def _clearly_better_than_sgp(cells: pd.DataFrame) -> set[Key]:
-    """Return the complete cells with their whole standard error on the better side of sgp's."""
-    done = complete(cells)
-    sgp = done[done["method"] == "sgp"].set_index("dataset")
-    bound = done["dataset"].map(sgp["loss"] - sgp["stderr"]).astype(float)  # without rows it would have texts
-    return {key_of(cell) for cell in done[done["loss"] + done["stderr"] < bound].itertuples()}
 
 
 def best_mean(cells: pd.DataFrame) -> Marks:
@@ -294,10 +308,108 @@ def render(made: Table, form: str) -> str:
         return frame.to_csv(index=False, lineterminator="\n")
     parts = []
     for block, part, marked in made.blocks:
-        texts = [
-            DECORATIONS[form][marked.get(key_of(row), "")].format(cell_text(row, block.digits))
-            for row in part.itertuples(index=False)
-        ]
+        texts = []
+        for row in part.itertuples(index=False):
+            text = cell_text(row, block.digits)
+            for mark in marked.get(key_of(row), "").split():
+                text = DECORATIONS[form][mark].format(text)
+            texts.append(text)
         grid = upright(part, texts, "")
         parts.append((block.metric, grid_text(grid, form, str(grid.index.name))))
     return document(made.item.title, parts, list(made.notes), form)
+
+
+def escape(text: str, form: str) -> str:
+    """Escape a plain text for a format."""
+    if form == "tex":
+        special = {"\\": r"\textbackslash{}"} | {character: f"\\{character}" for character in "_%&#${}"}
+        return "".join(special.get(character, character) for character in text)
+    return html.escape(text, quote=False) if form == "html" else text
+
+
+def grid_text(grid: pd.DataFrame, form: str, corner: str) -> str:
+    """Format a grid of decorated cells; its labels are escaped here.
+
+    :param corner: the title of the column of row labels
+    """
+    style = {"md": "pipe", "tex": "latex_raw", "html": "unsafehtml"}[form]
+    headers = [escape(str(name), form) for name in (corner, *grid.columns)]
+    rows = [[escape(str(label), form), *cells] for label, cells in zip(grid.index, grid.to_numpy(), strict=True)]
+    align = ("left", *["right"] * grid.shape[1])
+    return tabulate(rows, headers=headers, tablefmt=style, disable_numparse=True, colalign=align if rows else None)
+
+
+def document(title: str, parts: list[tuple[str, str]], notes: list[str], form: str) -> str:
+    """Join title, (heading, grid) parts and notes into one text."""
+    top, part, line = LAYOUTS[form]
+    safe = (lambda text: text) if form == "tex" else partial(escape, form=form)  # comments of LaTeX may have any text
+    grids = [part.format(safe(heading), grid) for heading, grid in parts]
+    return "\n".join([top.format(safe(title)), *grids, *(line.format(safe(note)) for note in notes)]) + "\n"
+
+
+# Runs behind a number -------------------------------------------------------------------------------------------------
+
+
+def trace(name: str, overrides: list[str]) -> Iterator[str]:
+    """Yield lines of text: each cell of a table, or each column of a figure, followed by its runs.
+
+    :raises UserError: if none of its runs has a record
+    """
+    item = load(name, overrides)
+    frame = collect(item.results_dir, required=True)
+    runs = select(item, frame)
+    if runs.empty:
+        elsewhere = done_elsewhere(item, runs, frame)
+        narrowed = " ".join(["", *item.narrowed])
+        raise UserError(
+            f"no run of {name}{narrowed} at budget={item.budget} has a record in {item.results_dir}"
+            + (f"; {elsewhere}" if elsewhere else "")
+        )
+    if item.blocks:
+        for block, part, _ in table(name, overrides, frame).blocks:
+            for cell in part.itertuples(index=False):
+                yield from _runs_of_cell(block, cell, runs)
+    else:
+        for (dataset, series, num_layers), rows in runs.groupby(KEYS, sort=False):
+            yield f"{dataset}, {column_name(series, num_layers)}: {len(rows)} run{'s' * (len(rows) > 1)}"
+            for row in rows.itertuples():
+                yield from _run(row, f"split {row.split}, {row.status}")
+    yield "`dgpbench results redo RECORD` reruns a run and checks that its scores match."
+
+
+def _runs_of_cell(block: Block, cell: Any, runs: pd.DataFrame) -> Iterator[str]:
+    """Yield a number and its runs; of a direct comparison both runs of each split."""
+    count, text = f"{int(cell.count)} of {int(cell.wanted)} splits", cell_text(cell, block.digits)
+    yield f"{block.metric} of {cell.dataset}, {column_name(cell.method, cell.num_layers)}: {text}, {count}"
+    own = runs[(runs["dataset"] == cell.dataset) & (runs["num_layers"] == cell.num_layers)]
+    if block.pairs:
+        values = of_cells.compared(block, own).set_index(["series", "split"])["value"]
+        done = own[own["status"] == "done"]
+        for split in sorted(set(done["split"])):
+            if (cell.method, split) in values.index:
+                yield f"  split {split}: {values[cell.method, split]:.6g}"
+                for side in cell.method.split("_vs_"):
+                    for row in done[(done["series"] == side) & (done["split"] == split)].itertuples():
+                        yield from _run(row, side)
+        return
+    rows = own[own["series"] == cell.method]
+    values, here = of_cells.value_of(block.metric, rows), of_cells.would_be_here(block.metric, rows)
+    for row, value, is_here in zip(rows.itertuples(), values, here, strict=True):
+        missing = NONE if is_here else f"{block.metric} needs the run's own files"
+        score = missing if pd.isna(value) else f"{value:.6g}"
+        yield from _run(row, f"split {row.split}: {score if row.status == 'done' else f'{row.status}: {row.reason}'}")
+
+
+def _run(row: Any, title: str) -> Iterator[str]:
+    """Yield a run's title, the place of its record, its origin, and the command that reruns it."""
+    record = store.read_record(row.path) if os.path.isdir(row.path) else row.compact
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items() if version)
+    host = record["host"]
+    threads = [f"num_threads={host['threads']}"] if host.get("threads") else []
+    file = location_of(row.method) if is_loaded(row.method) else ""
+    plugin = [FLAG, file] if os.path.isfile(file) else []
+    yield f"  {title}"
+    yield f"    record: {row.path}"
+    yield f"    hash {record['config_hash']}, code {commit_of(record)}, {host.get('cpu')}, {versions}"
+    command = ["dgpbench", "run", *Identity(**record["identity"]).arguments(), *threads, ELSEWHERE, *plugin]
+    yield f"    again: {shlex.join(command)}"

@@ -60,17 +60,12 @@ class Contradiction(UserError):
 
 @dataclass(frozen=True)
 class StoredRecord:
-    """A record and where it is.
-
-    :param source: a run's directory, or FILE:LINE
-    :param compact: the run's compact record, if it has one
-    :param against: the run's direct comparisons, by the other run's key
-    """
+    """A record and where it is."""
 
     record: Mapping[str, Any]
-    source: str
-    compact: Mapping[str, Any] | None = None
-    against: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    source: str  # a run's directory, or FILE:LINE
+    compact: Mapping[str, Any] | None = None  # the run's compact record, if it has one
+    against: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # direct comparisons, by the other run's key
 
     @cached_property
     def key(self) -> str:
@@ -98,30 +93,22 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Lines:
-    """The content of a file.
-
-    :param problems: a sentence for each line that is damaged or not a compact record
-    :param undigested: the number of lines without a digest
-    """
+    """The content of a file."""
 
     runs: tuple[StoredRecord, ...]
     pairs: tuple[Comparison, ...]
-    problems: tuple[str, ...]
-    undigested: int = 0
+    problems: tuple[str, ...]  # a sentence for each line that is damaged or not a compact record
+    undigested: int = 0  # lines without a digest
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The compact records of a results folder.
-
-    :param against: comparisons by the first run's key, then by the second's
-    :param problems: a sentence for each line that is damaged or contradicts another
-    """
+    """The compact records of a results folder."""
 
     runs: Mapping[str, StoredRecord]
     pairs: Mapping[Pair, Comparison]
-    against: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    problems: tuple[str, ...]
+    against: Mapping[str, Mapping[str, Mapping[str, Any]]]  # comparisons by the first run's key, then by the second's
+    problems: tuple[str, ...]  # a sentence for each line that is damaged or contradicts another
 
 
 # From a run's files ---------------------------------------------------------------------------------------------------
@@ -132,12 +119,19 @@ def of_run(directory: str | Path) -> dict[str, Any]:
 
     :raises ValueError: if its files are damaged, or its settings name a folder of this machine
     """
+    import pandas as pd
+
     directory = Path(directory)
     record = records.read_record(directory)
     for text in _texts([record["identity"], record["config"]]):
         if without_folders(text) != text:
             raise ValueError(f"{directory} names a folder of this machine in its settings ({text}), and stays here")
-    points, trace = (_table(directory, record, name) for name in (records.POINTS, records.TRACE))
+    tables = {}
+    for name in (name for name in (records.POINTS, records.TRACE) if name in record["files"]):
+        if (problem := records.file_problem(directory / name, record["files"][name])) is not None:
+            raise ValueError(problem)
+        tables[name] = pd.read_parquet(directory / name)
+    points, trace = tables.get(records.POINTS), tables.get(records.TRACE)
     pit = None if points is None or "pit" not in points else points["pit"].to_numpy()
     seconds, steps = record["seconds"].get("training"), record["iterations"]
     sums = {name: stored["sha256"] for name, stored in record["files"].items()}
@@ -193,17 +187,6 @@ def without_folders(text: str) -> str:
     return _FOLDER.sub("", text)
 
 
-def _table(directory: Path, record: Mapping[str, Any], name: str) -> "pd.DataFrame | None":
-    """Read one of a run's tables; None if its record has none of this name."""
-    import pandas as pd
-
-    if name not in record["files"]:
-        return None
-    if (problem := records.file_problem(directory / name, record["files"][name])) is not None:
-        raise ValueError(problem)
-    return pd.read_parquet(directory / name)
-
-
 def _short(note: Any) -> Any:
     """Keep the single values of a note; a method's long lists stay with the run."""
     if isinstance(note, Mapping):
@@ -247,8 +230,19 @@ def decode(path: Path) -> Lines:
     orphans: dict[str, int] = {}  # number of runs by the damaged shared line that they name
     undigested = 0
     for source, text, line in _objects(path, problems):
-        kind = line.get("kind")
-        problem = _problem_of_form(line) or _change(text, line)
+        kind, version, problem = line.get("kind"), line.get("format", FORMAT), None
+        form = _FORMS.get(kind) if isinstance(kind, str) else None
+        if form is None:
+            problem = "is not a compact record"
+        elif type(version) is not int:
+            problem = f"is not a compact record: its format is {shortened(version)}, not a whole number"
+        elif version != FORMAT:
+            which = "a later" if version > FORMAT else "an earlier"
+            problem = f"has format {version}, of {which} dgpbench; this one reads {FORMAT}"
+        elif (wrong := records.problem_of(line, form)) is not None:
+            problem = f"is not a compact record: {wrong}"
+        else:
+            problem = _change(text, line)
         undigested += problem is None and kind != "shared" and "digest" not in line
         line = _without(line, ("kind", "digest"))
         if kind == "shared":  # a damaged one too, so that its runs are reported together
@@ -260,7 +254,10 @@ def decode(path: Path) -> Lines:
             elif common is None:
                 problem = f"names the shared line {shortened(line['shared'])}, which the file does not have before it"
             else:
-                runs.append(StoredRecord(_whole(line, common), source))
+                config = common["config"] | {key: line["identity"][key] for key in OWN["config"]}
+                data = common["data"] | ({} if line["scale_y"] is None else {"scale_y": line["scale_y"]})
+                own = _without(line, ("shared", "format", "scale_y"))
+                runs.append(StoredRecord(own | common | {"config": config, "data": data}, source))
         elif problem is None and kind == "pair":
             pairs.append(Comparison(line, source))
         if problem is not None:
@@ -292,21 +289,7 @@ def _objects(path: Path, problems: list[str]) -> Iterator[tuple[str, str, dict[s
 _FORMS = {"run": records.LINE, "pair": records.PAIR, "shared": records.SHARED_LINE}
 
 
-def _problem_of_form(line: Mapping[str, Any]) -> str | None:
-    kind, version = line.get("kind"), line.get("format", FORMAT)
-    if not isinstance(kind, str) or kind not in _FORMS:
-        return "is not a compact record"
-    if type(version) is not int:
-        return f"is not a compact record: its format is {shortened(version)}, not a whole number"
-    if version != FORMAT:
-        which = "a later" if version > FORMAT else "an earlier"
-        return f"has format {version}, of {which} dgpbench; this one reads {FORMAT}"
-    problem = records.problem_of(line, _FORMS[kind])
-    return None if problem is None else f"is not a compact record: {problem}"
-
-
 def _change(text: str, line: Mapping[str, Any]) -> str | None:
-    """Report a line that was changed after it was written; None if its digest is that of its content."""
     name, rest = ("id", ("id", "kind")) if line["kind"] == "shared" else ("digest", ("digest",))
     own = f'"id":"{line[name]}","kind":"shared",' if name == "id" else f'"digest":"{line.get(name)}",'
     if name not in line or line[name] == digest(text.replace(own, "", 1)):  # fast: spelt as ``encode`` does
@@ -314,13 +297,6 @@ def _change(text: str, line: Mapping[str, Any]) -> str | None:
     if line[name] == (now := digest(as_text(_without(line, rest)))):
         return None
     return f"was changed after it was written: its {name} is {line[name]}, and that of its content {now}"
-
-
-def _whole(line: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run's compact record from its line and the line that it shares."""
-    config = common["config"] | {key: line["identity"][key] for key in OWN["config"]}
-    data = common["data"] | ({} if line["scale_y"] is None else {"scale_y": line["scale_y"]})
-    return _without(line, ("shared", "format", "scale_y")) | common | {"config": config, "data": data}
 
 
 def _without(values: Any, keys: Iterable[str]) -> Any:
@@ -384,7 +360,11 @@ def gather(files: Iterable[Lines]) -> Archive:
                 problems.append(f"{problem}; the first is shown")
     against: dict[str, dict[str, Mapping[str, Any]]] = {}
     for (first, second), line in pairs.items():
-        if _is_current(line, runs):
+        both = [runs[key].record for key in (first, second) if key in runs]
+        if [record["config_hash"] for record in both] != line.record["hashes"]:
+            continue  # a run has been rerun since
+        tlls = [record["scores"].get("tll", math.nan) for record in both]
+        if not abs(tlls[0] - tlls[1] - line.record["tll_difference"]) > SAME:
             against.setdefault(first, {})[second] = line.record
     return Archive(runs, pairs, against, tuple(problems))
 
@@ -422,12 +402,3 @@ def newer(old: Comparison | None, new: Comparison) -> Comparison:
     if old is not None and old.record["hashes"] == new.record["hashes"] and old.record != new.record:
         raise Contradiction(f"{old.source} and {new.source} compare the same two runs differently; remove one of them")
     return new
-
-
-def _is_current(comparison: Comparison, runs: Mapping[str, StoredRecord]) -> bool:
-    """Whether both compared records still exist; the runs may have been rerun since."""
-    both = [runs[key].record for key in comparison.pair if key in runs]
-    if [record["config_hash"] for record in both] != comparison.record["hashes"]:
-        return False
-    first, second = (record["scores"].get("tll", math.nan) for record in both)
-    return not abs(first - second - comparison.record["tll_difference"]) > SAME

@@ -45,14 +45,9 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
             problem = prepare(run, table)
             say(summary.of_start(run, len(problem.train.X)))
             training = run.training.for_rows(len(problem.train.X))
-            with monitoring(
-                run,
-                table,
-                _checkpoints(run),
-                timeout_seconds=run.limits.seconds,
-                forecast=Forecast(say, may_end_early(training), training.max_seconds),
-                test=scorer_of_test_rows(run, problem),
-            ) as monitor:
+            forecast = Forecast(say, may_end_early(training), training.max_seconds)
+            more = {"timeout_seconds": run.limits.seconds, "test": scorer_of_test_rows(run, problem)}
+            with monitoring(run, table, _checkpoints(run), forecast=forecast, **more) as monitor:
                 return _recorded(run, problem, monitor)
     except UserError as refusal:
         return Outcome("refused", None, f"dgpbench: {refusal}")
@@ -93,7 +88,7 @@ def scorer_of_test_rows(run: Run, problem: Problem) -> Callable[[Predict], Score
         from dgpbench.predictive.scores import rmse, tll
 
         try:
-            mixture = problem.restore(predict(X, seed))
+            mixture = problem.scaler.restore(predict(X, seed))
         except Diverged:  # divergence while scoring does not stop training
             return Scored()
         assert isinstance(mixture, Densities)
@@ -108,17 +103,16 @@ def _recorded(run: Run, problem: Problem, monitor: Monitor) -> Outcome:
     :raises KeyboardInterrupt: after the record of an interrupted run is written
     :raises UserError: if the run cannot be executed
     """
-    started, hung = datetime.now(UTC), Ending("timeout", limits.HUNG)
+    started = datetime.now(UTC)
     write = partial(outcomes.write, run, problem, monitor, started)
-    unwritten = partial(outcomes.compose, run, problem, monitor, started, None, hung)
+    unwritten = partial(outcomes.compose, run, problem, monitor, started, None, Ending("timeout", limits.HUNG))
+
+    def write_hung(stack: str) -> None:
+        write(None, Ending("timeout", limits.HUNG, stack))
+
     result = None
     try:
-        with limits.limited(
-            run.limits.seconds,
-            run.directory,
-            unwritten,
-            lambda stack: write(None, Ending("timeout", limits.HUNG, stack)),
-        ):
+        with limits.limited(run.limits.seconds, run.directory, unwritten, write_hung):
             result = fit_and_score(run, problem, monitor)
         ending = Ending("done")
     except KeyboardInterrupt:
@@ -147,7 +141,7 @@ def fit_and_score(run: Run, problem: Problem, monitor: Monitor) -> Result:
     fitted = fit(run, problem.train, seeds, monitor)
     predictor, test = fitted.predictor, as_precision(problem.test, run.precision)
     predictions = monitor.predicting(lambda: predictor.predict(test.X, seeds.prediction))
-    rows = per_row(problem.restore(predictions), problem.targets)
+    rows = per_row(problem.scaler.restore(predictions), problem.targets)
     posterior = predictor.posterior()
     if isinstance(predictions, GaussianMixture):
         X = as_precision(problem.train, run.precision).X

@@ -1,8 +1,9 @@
 """Arrays that the figures of a run are drawn from: predictive densities on a grid, and partial dependence."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from dgpbench.data.encoding import Column
 from dgpbench.data.standardise import Standardiser
 from dgpbench.methods.interface import Predictor
 from dgpbench.predictive import posterior_file
@@ -52,7 +53,15 @@ def partial_dependence(predictor: Predictor, problem: Problem, X: np.ndarray, se
     """
     if problem.table.verified != "own" or X.shape[1] == 1:
         return {}
-    positions = _positions(problem)
+    # Each column's outputs, and of each output its position among the inputs that vary.
+    columns, kept = problem.encoder.columns, {int(output): at for at, output in enumerate(problem.scaler.kept)}
+    positions: dict[int, dict[int, int]] = {}
+    first = 0
+    for number, column in enumerate(columns):
+        outputs = {each: kept[first + each] for each in range(len(column.outputs)) if first + each in kept}
+        first += len(column.outputs)
+        if outputs and (column.kind == "category" or 0 in outputs):
+            positions[number] = outputs
     ranked = list(positions)
     if len(ranked) > MOST_COLUMNS:
         from sklearn.feature_selection import mutual_info_regression
@@ -61,46 +70,29 @@ def partial_dependence(predictor: Predictor, problem: Problem, X: np.ndarray, se
         information = mutual_info_regression(train.X[:ROWS_RANKED], train.Y[:ROWS_RANKED, 0], random_state=0)
         ranked.sort(key=lambda number: -max(information[each] for each in positions[number].values()))
     rows = X[np.linspace(0, len(X) - 1, min(MOST_ROWS, len(X))).round().astype(int)]
-    columns = problem.encoder.columns
     effects = {}
     for number in sorted(ranked[:MOST_COLUMNS]):
-        column, at = columns[number], positions[number]
-        values = _values(problem, column, at)
-        inputs = np.concatenate([_at(problem, rows, column, at, value) for value in values])
-        mixture = problem.restore(predictor.predict(inputs, seed))
+        is_category, outputs = columns[number].kind == "category", positions[number]
+        if is_category:
+            values = np.array(sorted(outputs), dtype=np.float64)  # the categories' numbers
+        else:  # all of them if they are few
+            every = problem.scaler.restore_inputs(problem.train.X)[:, outputs[0]]
+            if len(values := np.unique(every)) > MOST_VALUES:
+                values = np.linspace(np.quantile(every, 0.05), np.quantile(every, 0.95), MOST_VALUES)
+        inputs = np.concatenate([set_column(problem, rows, outputs, value, is_category) for value in values])
+        mixture = problem.scaler.restore(predictor.predict(inputs, seed))
         assert isinstance(mixture, Densities)
         mean, variance = (m.reshape(len(values), len(rows)).mean(axis=1) for m in (mixture.mean, mixture.variance))
         effects[number] = np.column_stack([values, mean, np.sqrt(variance)])
     return posterior_file.of_effects(effects)
 
 
-def _positions(problem: Problem) -> dict[int, dict[int, int]]:
-    """Map each column to its outputs, and each output to its position among the inputs that vary."""
-    kept = {int(output): position for position, output in enumerate(problem.scaler.kept)}
-    positions, first = {}, 0
-    for number, column in enumerate(problem.encoder.columns):
-        outputs = {each: kept[first + each] for each in range(len(column.outputs)) if first + each in kept}
-        first += len(column.outputs)
-        if outputs and (column.kind == "category" or 0 in outputs):
-            positions[number] = outputs
-    return positions
-
-
-def _values(problem: Problem, column: Column, positions: dict[int, int]) -> np.ndarray:
-    """Return the numbers of the categories; for numbers all values if they are few, else from 5 to 95 %."""
-    if column.kind == "category":
-        return np.array(sorted(positions), dtype=np.float64)
-    values = problem.scaler.restore_inputs(problem.train.X)[:, positions[0]]
-    if len(different := np.unique(values)) <= MOST_VALUES:
-        return different
-    low, high = np.quantile(values, [0.05, 0.95])
-    return np.linspace(low, high, MOST_VALUES)
-
-
-def _at(problem: Problem, rows: np.ndarray, column: Column, positions: dict[int, int], value: float) -> np.ndarray:
-    """Set the column to a value in all rows: every output is set, the indicator of a gap to 0."""
+def set_column(
+    problem: Problem, rows: np.ndarray, outputs: Mapping[int, int], value: float, is_category: bool
+) -> np.ndarray:
+    """Set a column to a value in all rows: every output is set, the indicator of a gap to 0."""
     scaler, changed = problem.scaler, rows.copy()
-    for output, at in positions.items():
-        raw = float(output == value) if column.kind == "category" else value if output == 0 else 0.0
+    for output, at in outputs.items():
+        raw = float(output == value) if is_category else value if output == 0 else 0.0
         changed[:, at] = (raw - scaler.mean_X[at]) / scaler.scale_X[at]
     return changed

@@ -34,15 +34,11 @@ TRIED = 256  # training rows that are predicted as part of a fit
 
 @dataclass(frozen=True)
 class Fit:
-    """A finished fit.
-
-    :param settings: the settings of the last attempt
-    :param start: with ``init_from``: name of the run that the fit started from, and the sha256 of its parameters
-    """
+    """A finished fit."""
 
     predictor: Predictor
-    settings: FitSettings
-    start: dict[str, str] | None = None
+    settings: FitSettings  # of the last attempt
+    start: dict[str, str] | None = None  # with ``init_from``: name of that run, and the sha256 of its parameters
 
 
 def fit(run: Run, train: Regression, seeds: Seeds, monitor: Monitor) -> Fit:
@@ -80,14 +76,10 @@ def fit(run: Run, train: Regression, seeds: Seeds, monitor: Monitor) -> Fit:
 def monitoring(run: Run, table: Table, checkpoints: Checkpoints | None = None, **more: Any) -> Iterator[Monitor]:
     """Show the progress of a fit, and yield the monitor that it reports to; release the fit's graphs at the end.
 
-    :param checkpoints: to resume an interrupted fit
     :param more: further fields of the monitor
     """
-    title, card = f"{run.card.name} on {table.name}", run.card
-    with (
-        tf_session.releasing_graphs(),
-        progress(title, objective=card.objective, shown=run.limits.progress) as report,
-    ):
+    title, objective = f"{run.card.name} on {table.name}", run.card.objective
+    with tf_session.releasing_graphs(), progress(title, objective=objective, shown=run.limits.progress) as report:
         yield Monitor(run.training.max_seconds, report=report, checkpoints=checkpoints or Checkpoints(), **more)
 
 

@@ -6,7 +6,7 @@ Records are found, skipped and compared by identity and by the hash of ``Run.con
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
@@ -19,10 +19,7 @@ MAX_COMPONENT_BYTES = 150  # file systems accept 255, and temporary names need r
 
 @dataclass(frozen=True)
 class Identity:
-    """The axes of a run.
-
-    :param overrides: every other setting that differs from what the named choices give, names and values
-    """
+    """The axes of a run; ``overrides`` is every other setting that differs from what the named choices give."""
 
     task: str
     dataset: str
@@ -58,16 +55,7 @@ class Identity:
     @property
     def order(self) -> tuple[Any, ...]:
         """Sort key of records; splits are compared as numbers, so that 2 comes before 10."""
-        axes = (
-            self.task,
-            self.dataset,
-            self.method,
-            self.num_layers,
-            self.protocol,
-            self.budget,
-            self.split,
-            self.seed,
-        )
+        axes = [getattr(self, axis.name) for axis in fields(self) if axis.name != "overrides"]
         return (*axes, canonical(self.overrides))
 
     def arguments(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Wall-clock limit of a run, ``timeout_minutes``, also where a step never returns.
 
 1. Between steps ``Monitor.check`` raises ``TimedOut``; the run can be resumed from its checkpoint.
-2. A grace period later, SIGALRM raises ``TimedOut`` in whatever Python waits for; a sweep goes on.
+2. A grace period later, SIGALRM raises ``TimedOut`` wherever Python waits; a sweep continues.
 3. One more grace period later, where C code does not return, a thread writes the record and ends the process.
 4. Where C code also holds Python's lock, so that no thread runs, another process writes the record and kills this one:
 
@@ -34,7 +34,9 @@ GRACE_SECONDS = 30.0  # for the step under way
 DYING_SECONDS = 5.0
 EXIT_CODE = 1
 EXIT_CODE_OF_WORKER = 124  # as timeout(1) has it: a worker that fails in some other way ends with 1
-ENDING = signal.SIGVTALRM  # has no handler; its exit code tells a pool a hang from a worker killed for lack of memory
+ENDING = (
+    signal.SIGVTALRM
+)  # has no handler; by its exit code a pool distinguishes a hang from a worker killed for lack of memory
 HUNG = "the run passed its limit (timeout_minutes) and did not respond; its process was terminated"
 
 
@@ -84,8 +86,13 @@ def _alarm_and_thread(seconds: float, grace: float, write: Callable[[str], objec
             if ended.wait(grace):
                 return
         with deciding:
-            if not ended.is_set():
-                _write_and_exit(main, write)
+            if ended.is_set():
+                return
+            try:
+                write("".join(traceback.format_stack(sys._current_frames()[main])))
+                print(f"dgpbench: {HUNG}", file=sys.stderr, flush=True)
+            finally:  # sys.exit would wait for the thread that hangs
+                os._exit(EXIT_CODE if multiprocessing.parent_process() is None else EXIT_CODE_OF_WORKER)
 
     handler = signal.signal(signal.SIGALRM, raise_timed_out) if in_main_thread else None
     threading.Thread(target=watch, daemon=True).start()
@@ -99,14 +106,6 @@ def _alarm_and_thread(seconds: float, grace: float, write: Callable[[str], objec
             ended.set()
             if in_main_thread:
                 signal.signal(signal.SIGALRM, handler)
-
-
-def _write_and_exit(main: int, write: Callable[[str], object]) -> None:
-    try:
-        write("".join(traceback.format_stack(sys._current_frames()[main])))
-        print(f"dgpbench: {HUNG}", file=sys.stderr, flush=True)
-    finally:  # sys.exit would wait for the thread that hangs
-        os._exit(EXIT_CODE if multiprocessing.parent_process() is None else EXIT_CODE_OF_WORKER)
 
 
 @contextmanager
@@ -138,41 +137,35 @@ def _other_process(request: str) -> Iterator[None]:
 
 
 def main() -> int:
-    """Wait for the end of the run, or of its time."""
+    """Wait for the end of the run or of its time; then stop the run, write its record under its lock, and kill it."""
     begin = time.monotonic()
     with open(0, "rb", buffering=0) as run:  # unbuffered, so that select sees what is left to read
         line = run.readline()
         request = json.loads(line) if line else None
-        if request is not None and not _ends_within(run, request["seconds"]):
-            _end(run, request["pid"], Path(request["directory"]), request["record"], begin)
+        if request is None or _ends_within(run, request["seconds"]):
+            return 0
+        pid = request["pid"]
+        _send(pid, signal.SIGSTOP)
+        if _ends_within(run, 0):  # just in time
+            _send(pid, signal.SIGCONT)
+            return 0
+        try:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            facts = {"finished": now, "seconds": {"total": time.monotonic() - begin}}
+            write_if_newer(Path(request["directory"]), request["record"] | facts)
+        except UserError as refusal:
+            print(f"dgpbench: {refusal}", file=sys.stderr, flush=True)
+        finally:
+            print(f"dgpbench: {HUNG}", file=sys.stderr, flush=True)
+            for number in (ENDING, signal.SIGKILL):
+                _send(pid, number)
+                _send(pid, signal.SIGCONT)  # which delivers the other signal first
+                if _ends_within(run, DYING_SECONDS):
+                    break
     return 0
 
 
-def _end(run, pid: int, directory: Path, record: Mapping[str, Any], begin: float) -> None:
-    """Stop the run, write its record under the lock that it still holds, and kill it.
-
-    :param begin: ``time.monotonic()`` when the run began
-    """
-    _send(pid, signal.SIGSTOP)
-    if _ends_within(run, 0):  # just in time
-        _send(pid, signal.SIGCONT)
-        return
-    try:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        _write(directory, {**record, "finished": now, "seconds": {"total": time.monotonic() - begin}})
-    except UserError as refusal:
-        print(f"dgpbench: {refusal}", file=sys.stderr, flush=True)
-    finally:
-        print(f"dgpbench: {HUNG}", file=sys.stderr, flush=True)
-        for number in (ENDING, signal.SIGKILL):
-            _send(pid, number)
-            _send(pid, signal.SIGCONT)  # which delivers the other signal first
-            if _ends_within(run, DYING_SECONDS):
-                break
-
-
-def _ends_within(run, seconds: float) -> bool:
-    """Wait until the run closes the pipe, or dies, which closes it too."""
+def _ends_within(run, seconds: float) -> bool:  # it closes the pipe, or dies, which closes it too
     return bool(select.select([run], [], [], seconds)[0])
 
 
@@ -182,7 +175,7 @@ def _send(pid: int, number: int) -> None:
             os.kill(pid, number)
 
 
-def _write(directory: Path, record: Mapping[str, Any]) -> None:
+def write_if_newer(directory: Path, record: Mapping[str, Any]) -> None:
     """Write the record, unless the run has written its own after all."""
     stored = store.read_if_present(directory)
     if stored is None or stored["started"] < record["started"]:

@@ -35,7 +35,7 @@ class Trial:
 
     def __init__(self, run: Run):
         self.run = run
-        self._fits: dict[tuple[int, int], Fit] = {}
+        self.fits: dict[tuple[int, int], Fit] = {}
 
     def table(self, rows: int, features: int) -> Regression:
         """A smooth function of the features with a little noise, standardised."""
@@ -45,24 +45,13 @@ class Trial:
         return Regression((X - X.mean(axis=0)) / X.std(axis=0), ((y - y.mean()) / y.std())[:, None])
 
     def fit(self, rows: int, features: int, *, anew: bool = False) -> Any:
-        """Return a predictor."""
-        if anew or (rows, features) not in self._fits:
+        if anew or (rows, features) not in self.fits:
             run = with_fewer_inducing_points(self.run, rows)
-            self._fits[rows, features] = fit(run, self.table(rows, features), SEEDS, Monitor())
-        return self._fits[rows, features].predictor
+            self.fits[rows, features] = fit(run, self.table(rows, features), SEEDS, Monitor())
+        return self.fits[rows, features].predictor
 
     def predict(self, rows: int, features: int) -> Found:
-        """Return predictions of new rows."""
         return self.fit(rows, features).predict(self.new(features), SEEDS.prediction)
-
-    def restored(self, rows: int, features: int) -> Any:
-        """Return a predictor that is restored from its parameters."""
-        predictor = self.fit(rows, features)
-        try:
-            restore = restore_function(self.run.card.family)
-        except UserError:
-            raise Skipped("it has no restore, so it saves nothing") from None
-        return restore(self._fits[rows, features].settings, predictor.parameters())
 
     def new(self, features: int) -> np.ndarray:
         """Return rows to predict."""
@@ -89,14 +78,14 @@ def check(run: Run) -> Iterator[tuple[str, str, str]]:
             yield name, "FAILED", f"{type(error).__name__}: {error}"
 
 
-def _shape(predictions: Found) -> str | None:
+def check_shape(predictions: Found) -> str | None:
     if predictions.shape != (NEW_ROWS, 1):
         return f"predictions of {NEW_ROWS} rows have shape {predictions.shape}"
     scores = all_scores(per_row(predictions, np.zeros((NEW_ROWS, 1))))  # refuses what is not finite
     return None if scores else "its predictions give no score at all"
 
 
-def _units(trial: Trial) -> str | None:
+def check_units(trial: Trial) -> str | None:
     train, predictor = trial.table(60, 4), trial.fit(60, 4)
     rows = per_row(predictor.predict(train.X, SEEDS.prediction), train.Y)
     for name, what in (("mean", "its mean"), ("q50", "its median")):
@@ -115,15 +104,14 @@ def _units(trial: Trial) -> str | None:
     return None
 
 
-def _seeds(trial: Trial) -> str | None:
+def check_seeds(trial: Trial) -> str | None:
     first = trial.fit(60, 4)
     before = _shared_generators()
     second = trial.fit(60, 4, anew=True)
     predictions = second.predict(trial.new(4), SEEDS.prediction)
     if _shared_generators() != before:
-        return (
-            "it draws from a generator that all share (np.random.*, random.*); draw from seeds.initial, seeds.samples"
-        )
+        shared = "a generator that all share (np.random.*, random.*)"
+        return f"it draws from {shared}; draw from seeds.initial, seeds.samples"
     if not _equal(first.predict(trial.new(4), SEEDS.prediction), predictions, 0.0):
         return "two fits with the same seeds predict differently; draw from seeds.initial, seeds.samples and the like"
     return None
@@ -135,7 +123,7 @@ def _shared_generators() -> tuple[Any, ...]:
     return state["state"]["key"].tobytes(), state["state"]["pos"], random.getstate()
 
 
-def _other_rows(trial: Trial) -> str | None:
+def check_other_rows(trial: Trial) -> str | None:
     predictor, X = trial.fit(60, 4), trial.new(4)
     predictions = predictor.predict(X.copy(), SEEDS.prediction)
     for kept in KEPT:
@@ -148,16 +136,21 @@ def _other_rows(trial: Trial) -> str | None:
     return None
 
 
-def _inputs_kept(trial: Trial) -> str | None:
+def check_inputs_kept(trial: Trial) -> str | None:
     X = trial.new(4)
     trial.fit(60, 4).predict(X, SEEDS.prediction)
     unchanged = np.array_equal(X, trial.new(4))
     return None if unchanged else "it changes the array of rows that it predicts, which others also use"
 
 
-def _restored(trial: Trial) -> str | None:
-    again = trial.restored(60, 4).predict(trial.new(4), SEEDS.prediction)
-    same = _equal(trial.predict(60, 4), again, SAME)
+def check_restored(trial: Trial) -> str | None:
+    predictor = trial.fit(60, 4)
+    try:
+        restore = restore_function(trial.run.card.family)
+    except UserError:
+        raise Skipped("it has no restore, so it saves nothing") from None
+    restored = restore(trial.fits[60, 4].settings, predictor.parameters())
+    same = _equal(trial.predict(60, 4), restored.predict(trial.new(4), SEEDS.prediction), SAME)
     return None if same else "restore(settings, parameters()) predicts otherwise than what was fitted"
 
 
@@ -177,11 +170,11 @@ def _equal(a: Found, b: Found, tolerance: float) -> bool:
 
 # Each returns the problem, or None; it raises ``Skipped`` if it does not apply.
 CHECKS: dict[str, Callable[[Trial], str | None]] = {
-    "20 rows of one feature": lambda trial: _shape(trial.predict(20, 1)),
-    "60 rows of four features": lambda trial: _shape(trial.predict(60, 4)),
-    "standard units": _units,
-    "equal seeds, equal predictions": _seeds,
-    "no test row reaches another's prediction": _other_rows,
-    "the rows it predicts stay as they are": _inputs_kept,
-    "what it saves predicts the same": _restored,
+    "20 rows of one feature": lambda trial: check_shape(trial.predict(20, 1)),
+    "60 rows of four features": lambda trial: check_shape(trial.predict(60, 4)),
+    "standard units": check_units,
+    "equal seeds, equal predictions": check_seeds,
+    "no test row reaches another's prediction": check_other_rows,
+    "the rows it predicts stay as they are": check_inputs_kept,
+    "what it saves predicts the same": check_restored,
 }

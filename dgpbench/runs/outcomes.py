@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from dgpbench.methods.plugins import packages_of
 from dgpbench.runs import store
-from dgpbench.runs.description import described_data
 from dgpbench.runs.problem import Problem
 from dgpbench.runs.resolve import Run
 from dgpbench.system import provenance
@@ -38,33 +37,23 @@ EXIT_CODES = {
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a run that finished.
+    """Result of a run that finished."""
 
-    :param diagnostics: what the method reports about its fit
-    :param points: one row for each test row
-    :param model: ``Description.to_json``: with the parameters, it is enough to predict new rows
-    :param start: with a warm start, name of that run and sha256 of its parameters
-    """
-
-    diagnostics: dict[str, Any]
+    diagnostics: dict[str, Any]  # what the method reports about its fit
     scores: dict[str, float]
-    points: "pd.DataFrame"
+    points: "pd.DataFrame"  # one row for each test row
     posterior: "dict[str, np.ndarray]"
     parameters: "dict[str, np.ndarray]"
-    model: dict[str, Any] | None = None
-    start: dict[str, str] | None = None
+    model: dict[str, Any] | None = None  # ``Description.to_json``: with the parameters, enough to predict new rows
+    start: dict[str, str] | None = None  # with a warm start, name of that run and sha256 of its parameters
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended.
+    """How a run ended."""
 
-    :param status: one of ``record.STATUSES``
-    :param reason: one sentence, for every status but done
-    """
-
-    status: str
-    reason: str | None = None
+    status: str  # one of ``record.STATUSES``
+    reason: str | None = None  # one sentence, for every status but done
     traceback: str | None = None
 
 
@@ -102,7 +91,7 @@ def compose(
         "config_hash": run.config_hash,
         **start,
         "model": None if result is None else result.model,
-        "data": described_problem(problem),
+        "data": problem.described_split(),
         "git": provenance.git_state(),
         "versions": provenance.versions(packages_of(run.method.name)),
         "host": provenance.host(run.limits.num_threads),
@@ -111,28 +100,16 @@ def compose(
     }
 
 
-def described_problem(problem: Problem) -> dict[str, Any]:
-    """Describe the data of one split, with its sizes and the number of test rows that are also training rows."""
-    sizes = {"n_train": len(problem.split.train), "n_test": len(problem.split.test)}
-    repeated = {"n_repeated": problem.num_repeated} if problem.num_repeated else {}
-    return described_data(problem.table, problem.encoder, problem.scaler) | sizes | repeated
-
-
 # Several runs ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of one run.
+    """Outcome of one run."""
 
-    :param status: a key of ``EXIT_CODES``
-    :param directory: of its record, if it has one
-    :param message: one sentence for the user
-    """
-
-    status: str
-    directory: str | None
-    message: str
+    status: str  # a key of ``EXIT_CODES``
+    directory: str | None  # of its record, if it has one
+    message: str  # one sentence for the user
 
 
 @contextmanager

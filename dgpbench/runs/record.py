@@ -41,15 +41,11 @@ LARGEST_WHOLE = 2**63 - 1
 
 @dataclass(frozen=True)
 class Field:
-    """A condition on a value.
+    """A condition on a value."""
 
-    :param words: complete the message "its NAME is VALUE, not ..."
-    :param parts: fields of the value, if it is a mapping with fields of its own
-    """
-
-    words: str
+    words: str  # complete the message "its NAME is VALUE, not ..."
     holds: Callable[[Any], bool]
-    parts: Mapping[str, "Field"] | None = None
+    parts: Mapping[str, "Field"] | None = None  # fields of the value, if it is a mapping with fields of its own
     required: bool = True
 
     @property
@@ -63,12 +59,8 @@ class Field:
         return replace(self, required=False)
 
 
-def _is_text(value: Any) -> bool:
-    return type(value) is str
-
-
-def _is_mapping(value: Any) -> bool:
-    return type(value) is dict
+TEXT = Field("a text", lambda value: type(value) is str)
+MAPPING = Field("a mapping", lambda value: type(value) is dict)
 
 
 def _is_number(value: Any) -> bool:
@@ -83,26 +75,17 @@ def _is_count(value: Any) -> bool:
     return _is_whole(value) and value >= 0
 
 
-def _is_name(value: Any) -> bool:
-    """Check the name of a method, data set, ...: it becomes a component of a path."""
-    return type(value) is str and value not in ("", ".", "..") and "/" not in value and value.isprintable()
-
-
 def _is_sha256(value: Any) -> bool:
-    return type(value) is str and re.fullmatch("[0-9a-f]{64}", value) is not None
+    return TEXT.holds(value) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def _has_numbers(value: Any) -> bool:
-    return type(value) is dict and all(map(_is_number, value.values()))
-
-
-def _is_stored_file(value: Any) -> bool:
-    return type(value) is dict and _is_count(value.get("bytes")) and _is_sha256(value.get("sha256"))
+    return MAPPING.holds(value) and all(map(_is_number, value.values()))
 
 
 def _files(words: str, names: tuple[str, ...], holds: Callable[[Any], bool]) -> Field:
     """Field of a mapping from some of these file names."""
-    return Field(words, lambda value: type(value) is dict and all(k in names and holds(v) for k, v in value.items()))
+    return Field(words, lambda value: MAPPING.holds(value) and all(k in names and holds(v) for k, v in value.items()))
 
 
 def _counts(length: int) -> Field:
@@ -113,12 +96,13 @@ def _counts(length: int) -> Field:
 
 
 def _mapping(parts: Mapping[str, Field]) -> Field:
-    return Field("a mapping", _is_mapping, parts)
+    return replace(MAPPING, parts=parts)
 
 
-TEXT = Field("a text", _is_text)
-NAME = Field("a name without a slash", _is_name)
-MAPPING = Field("a mapping", _is_mapping)
+NAME = Field(  # of a method, data set, ...: it becomes a component of a path
+    "a name without a slash",
+    lambda value: TEXT.holds(value) and value not in ("", ".", "..") and "/" not in value and value.isprintable(),
+)
 NUMBER = Field("a finite number", _is_number)
 POSITIVE = Field("a number above 0", lambda value: _is_number(value) and value > 0)
 WHOLE = Field("a whole number", _is_whole)
@@ -140,11 +124,11 @@ SHARED = {  # by many runs, so that a file of compact records has each combinati
     "host": _mapping({"cpu": TEXT.or_null.optional, "threads": COUNT.or_null.optional}),
     "versions": Field(
         "texts or null by name",
-        lambda value: type(value) is dict and all(each is None or _is_text(each) for each in value.values()),
+        lambda value: MAPPING.holds(value) and all(each is None or TEXT.holds(each) for each in value.values()),
     ),
     "git": Field(
         "a commit, and whether it is dirty",
-        lambda value: type(value) is dict and _is_text(value.get("commit")) and type(value.get("dirty")) is bool,
+        lambda value: MAPPING.holds(value) and TEXT.holds(value.get("commit")) and type(value.get("dirty")) is bool,
     ).or_null,
 }
 RUN = {
@@ -163,7 +147,7 @@ RUN = {
     "objective": TEXT.optional,  # the name of what trace.parquet has in column elbo; missing in records of schema 1
     "notes": Field(  # what the method reports about its fit
         "a list of mappings and texts",
-        lambda value: type(value) is list and all(_is_mapping(each) or _is_text(each) for each in value),
+        lambda value: type(value) is list and all(MAPPING.holds(each) or TEXT.holds(each) for each in value),
     ),
     "start": MAPPING.or_null.optional,  # with init_from: name of that run, and sha256 of its parameters
     "digest": TEXT.optional,  # ``digest_of`` the rest; missing in records of earlier versions
@@ -171,7 +155,11 @@ RUN = {
 RAW = {  # record.json
     **RUN,
     **SHARED,
-    "files": _files(f"sizes and sha256 of {', '.join(FILES)}", FILES, _is_stored_file),
+    "files": _files(
+        f"sizes and sha256 of {', '.join(FILES)}",
+        FILES,
+        lambda value: MAPPING.holds(value) and _is_count(value.get("bytes")) and _is_sha256(value.get("sha256")),
+    ),
     "traceback": TEXT.or_null,
     "model": MAPPING.or_null.optional,  # ``Description.to_json``; missing if the run failed, and in earlier records
 }
@@ -190,7 +178,7 @@ LINE = {  # a run in a file of compact records; ``compact_records`` explains the
 SHARED_LINE = {"id": TEXT, **SHARED}
 PAIR = {  # a direct comparison of two runs in a file of compact records
     **dict.fromkeys(("first", "second"), _mapping(IDENTITY)),
-    "hashes": Field("two texts", lambda value: type(value) is list and len(value) == 2 and all(map(_is_text, value))),
+    "hashes": Field("two texts", lambda value: type(value) is list and len(value) == 2 and all(map(TEXT.holds, value))),
     "rows": COUNT,
     "win_frequency": Field("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
     "tll_difference": NUMBER,
@@ -201,14 +189,6 @@ SHARES = ("coverage_50", "coverage_80", "coverage_90", "coverage_95", "calibrati
 
 
 # Checks ---------------------------------------------------------------------------------------------------------------
-
-
-def problem_of(values: Mapping[str, Any], form: Mapping[str, Field]) -> str | None:
-    """Return what is wrong with a record, raw or compact, or with another line; None if nothing is.
-
-    :param form: RAW, LINE, SHARED_LINE or PAIR
-    """
-    return _problem_of_fields(values, form) or (_problem_of_scores(values) if "scores" in form else None)
 
 
 def _problem_of_fields(values: Mapping[str, Any], form: Mapping[str, Field], where: str = "") -> str | None:
@@ -226,8 +206,15 @@ def _problem_of_fields(values: Mapping[str, Any], form: Mapping[str, Field], whe
     return None
 
 
-def _problem_of_scores(record: Mapping[str, Any]) -> str | None:
-    """Check scores against each other. Quantiles have no density, so neither tll nor nlpp; other methods have both."""
+def problem_of(record: Mapping[str, Any], form: Mapping[str, Field]) -> str | None:
+    """Return what is wrong with a record, raw or compact, or with another line; None if nothing is.
+
+    Quantiles have no density, so neither tll nor nlpp; other methods have both.
+
+    :param form: RAW, LINE, SHARED_LINE or PAIR
+    """
+    if (problem := _problem_of_fields(record, form)) is not None or "scores" not in form:
+        return problem
     scores = record["scores"]
     if record["status"] == "done" and not scores:
         return "it is done and has no scores"
@@ -276,7 +263,7 @@ def file_problem(path: Path, stored: Mapping[str, Any]) -> str | None:
     if path.stat().st_size != stored["bytes"]:
         return f"{path} is {path.stat().st_size} bytes long instead of {stored['bytes']}"
     if hashlib.sha256(path.read_bytes()).hexdigest() != stored["sha256"]:
-        return f"{path} has other contents than its record says"
+        return f"{path} does not match the digest in its record"
     return None
 
 

@@ -18,7 +18,7 @@ from dgpbench.errors import UserError
 from dgpbench.methods.plugins import is_of_this_code
 from dgpbench.predictive.scores import METRICS, rows_from
 from dgpbench.runs import compact_records, store
-from dgpbench.runs.compact_records import Lines, StoredRecord
+from dgpbench.runs.compact_records import StoredRecord
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.record import inconsistency
 from dgpbench.runs.resolve import Run, resolve_overrides
@@ -92,10 +92,7 @@ def run_of(stored: StoredRecord, folder: str | Path, table: Sequence[str] = ()) 
 
 
 def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:
-    """Compare a record with a rerun.
-
-    :param directory: of the rerun
-    """
+    """Compare a record with a rerun in a directory."""
     import pandas as pd
 
     new = store.read_record(directory)
@@ -105,7 +102,12 @@ def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:
             return Verdict(False, f"the data differ: {key} {record['data'].get(key)}, now {new['data'].get(key)}")
     if record.get("split_digest", rows) != rows:
         return Verdict(False, f"the test rows differ: digest {record['split_digest']}, now {rows}")
-    changes = list(_changes(record, new))
+    before, now = (
+        {"processor": each["host"].get("cpu"), "threads": each["host"].get("threads"), **each["versions"]}
+        for each in (record, new)
+    )
+    names = dict.fromkeys(("processor", "threads", *sorted({*before, *now})))  # that may change the last bits
+    changes = [f"{name} {before.get(name)}, now {now.get(name)}" for name in names if before.get(name) != now.get(name)]
     bound = BOUNDS.get(record["identity"]["method"], OTHERS) if changes else 0.0
     table, beyond = _compared(record["scores"], new["scores"], bound, record["data"]["n_test"])
     changes = changes or ["processor, versions and threads are the same"]
@@ -143,30 +145,15 @@ def commit_of(record: Mapping[str, Any]) -> str:
     return "of a wheel" if git is None else f"{git['commit'][:12]}{' with changes' if git['dirty'] else ''}"
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the differences between two runs that may change the last bits."""
-    before, now = (
-        {"processor": record["host"].get("cpu"), "threads": record["host"].get("threads"), **record["versions"]}
-        for record in (old, new)
-    )
-    for name in dict.fromkeys(("processor", "threads", *sorted({*before, *now}))):
-        if before.get(name) != now.get(name):
-            yield f"{name} {before.get(name)}, now {now.get(name)}"
-
-
 # Rescoring ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Rescored:
-    """Result of recomputing the scores of a finished run.
+    """Result of recomputing the scores of a finished run."""
 
-    :param problems: a sentence for each score that its points do not give, or why nothing could be recomputed
-    :param unchecked: scores that its points do not allow, or that are not metrics here
-    """
-
-    problems: tuple[str, ...] = ()
-    unchecked: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # a sentence for each score that its points do not give, or why there is none
+    unchecked: tuple[str, ...] = ()  # scores that its points do not allow, or that are not metrics here
     is_readable: bool = True
 
 
@@ -218,24 +205,20 @@ def verify_compact(results_dir: str | Path) -> tuple[int, list[str]]:
     files = {path: compact_records.decode(path) for path in compact_records.paths(results_dir)}
     problems = list(compact_records.gather(files.values()).problems)
     for path, lines in files.items():
-        if not lines.problems:
-            problems += _problems_of_spelling(path, lines)
+        written = compact_records.encode((run.record for run in lines.runs), (pair.record for pair in lines.pairs))
+        if (
+            not lines.problems and (actual := path.read_bytes()) != written
+        ):  # this also finds digits that change no number
+            pairs = zip_longest(actual.split(b"\n"), written.split(b"\n"))
+            number = next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
+            what = "is not sorted and spelt as dgpbench writes it"
+            if lines.undigested:
+                what = f"has {lines.undigested} lines without a digest, of an earlier dgpbench: changes go unnoticed"
+            command = f"dgpbench results import {path.parent} results_dir={path.parent.parent}"
+            problems.append(f"{path}:{number} {what}; `{command}` fixes it")
         for line in lines.runs:
             problems += _problems_of_line(Path(results_dir), line)
     return sum(len(lines.runs) for lines in files.values()), problems
-
-
-def _problems_of_spelling(path: Path, lines: Lines) -> Iterator[str]:
-    """Check that a file has the bytes that dgpbench writes: this also finds digits that change no number."""
-    written = compact_records.encode((run.record for run in lines.runs), (pair.record for pair in lines.pairs))
-    if (actual := path.read_bytes()) == written:
-        return
-    pairs = zip_longest(actual.split(b"\n"), written.split(b"\n"))
-    number = next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
-    what = "is not sorted and spelt as dgpbench writes it"
-    if lines.undigested:
-        what = f"has {lines.undigested} lines without a digest, of an earlier dgpbench: changes go unnoticed"
-    yield f"{path}:{number} {what}; `dgpbench results import {path.parent} results_dir={path.parent.parent}` fixes it"
 
 
 def _problems_of_line(results_dir: Path, line: StoredRecord) -> Iterator[str]:

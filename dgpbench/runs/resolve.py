@@ -1,7 +1,7 @@
 """Resolve a composed configuration to one ``Run``: every setting typed and checked, and the run's identity."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
@@ -38,20 +38,14 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class MethodCard:
-    """Facts of a method's YAML in conf/, besides its settings.
-
-    :param citation: key in conf/references.yaml
-    :param family: module of ``dgpbench.methods``
-    :param objective: name of the objective that training maximises
-    :param optimisers: supported optimisers, the default first
-    """
+    """Facts of a method's YAML in conf/, besides its settings."""
 
     name: str
     title: str
-    citation: str
-    family: str
-    objective: str
-    optimisers: tuple[str, ...]
+    citation: str  # key in conf/references.yaml
+    family: str  # module of ``dgpbench.methods``
+    objective: str  # name of the objective that training maximises
+    optimisers: tuple[str, ...]  # supported ones, the default first
     precisions: tuple[str, ...]
     single_layer: bool
 
@@ -89,25 +83,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class Run:
-    """One resolved run.
-
-    :param method: the settings of the method's family
-    :param dataset: the data set's YAML, with any ``dataset.KEY`` from the command line
-    :param dataset_name: the data set in the run's identity; the name of a user's table is known once it has been read
-    :param changed: settings that differ from what the named choices give
-    """
+    """One resolved run."""
 
     card: MethodCard
     method: MethodSettings
     training: TrainingSettings
     prediction: PredictionSettings
     task: TaskSettings
-    dataset: Mapping[str, Any]
-    dataset_name: str
+    dataset: Mapping[str, Any]  # the data set's YAML, with any ``dataset.KEY`` from the command line
+    dataset_name: str  # in the run's identity; the name of a user's table is known once it has been read
     protocol: str
     budget: str
     limits: Limits
-    changed: Mapping[str, Any] = field(default_factory=dict)
+    changed: Mapping[str, Any] = field(default_factory=dict)  # settings that differ from what the named choices give
     split: int = setting("number of the data split, from 0", low=0)
     seed: int = setting("seed of initial values, batches and samples; splits do not depend on it", low=0)
     precision: str = setting("arithmetic of training and prediction", words=("float64", "float32", "mixed"))
@@ -199,13 +187,20 @@ def resolve(composed: Composed) -> Run:
 
     :raises UserError: for a value out of range, an unknown key or an incompatible choice
     """
-    _check_data_keys(composed)
+    spec, usual = composed.values["dataset"], composed.defaults["dataset"]
+    known = declared(datasets.settings_class(usual))
+    for key in spec:  # only the settings of its kind may be changed, not the rest of its description
+        if key not in known and spec[key] != usual.get(key, _ABSENT):
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            if key in declared(datasets.TableSettings):
+                has = "use dataset=csv dataset.path=FILE dataset.target=COLUMN for a table of your own"
+            raise UserError(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}")
     run = _typed(composed.values)
     _check_compatible(run)
     if composed.values is composed.defaults:
         return replace(run, changed=_changed_optimiser(run))
-    usual = _flat(_typed(composed.defaults))
-    changed = {key: value for key, value in _flat(run).items() if usual.get(key, _ABSENT) != value}
+    others = _flat(_typed(composed.defaults))
+    changed = {key: value for key, value in _flat(run).items() if others.get(key, _ABSENT) != value}
     return replace(run, changed=_changed_optimiser(run) | changed)
 
 
@@ -216,18 +211,6 @@ def resolve_overrides(overrides: Iterable[str], more: Mapping[str, Any] = Mappin
     if TEST_FILE in keys and "task" not in keys and f"{TEST_FILE}=null" not in overrides:
         overrides.append("task=fixed")  # a file of test rows is a fixed split
     return resolve(compose(overrides, more))
-
-
-def _check_data_keys(composed: Composed) -> None:
-    """Refuse changes to the description of a data set: only the settings of its kind may be changed."""
-    spec, usual = composed.values["dataset"], composed.defaults["dataset"]
-    known = declared(datasets.settings_class(usual))
-    for key in spec:
-        if key not in known and spec[key] != usual.get(key, _ABSENT):
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            if key in declared(datasets.TableSettings):
-                has = "use dataset=csv dataset.path=FILE dataset.target=COLUMN for a table of your own"
-            raise UserError(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}")
 
 
 def _typed(values: Mapping[str, Any]) -> Run:
@@ -371,8 +354,16 @@ def check_overrides(overrides: Sequence[str], *, multirun: bool) -> list[Run]:
                 f"{override.input_line} names several values; add --multirun to run them all, or quote a value that "
                 f"contains commas or brackets inside the shell's quotes, as in '{override.get_key_element()}=\"...\"'"
             )
-    own = [override for override in parsed if not _is_hydras(override.key_or_group)]
-    return [resolve_overrides(combination) for combination in _one_at_a_time(own)]
+    expanded = [expand(override) for override in parsed if not _is_hydras(override.key_or_group)]
+    if prod(map(len, expanded)) <= FEW:
+        return [resolve_overrides(combination) for combination in product(*expanded)]
+    first = [choices[0] for choices in expanded]  # where the others stay while one varies
+    varied = (
+        [*first[:position], value, *first[position + 1 :]]
+        for position, choices in enumerate(expanded)
+        for value in choices[1:]
+    )
+    return [resolve_overrides(combination) for combination in (first, *varied)]
 
 
 def parse_known(texts: Iterable[str]) -> list[Any]:
@@ -382,31 +373,28 @@ def parse_known(texts: Iterable[str]) -> list[Any]:
     """
     parsed = parse(texts)
     for override in parsed:
-        _check_key(override)
+        key = override.key_or_group
+        if _is_hydras(key):
+            _check_hydras(override)
+            continue
+        known = key in groups.GROUPS or key.split(".")[0] in ("dataset", "task") or key in keys()
+        if known and (override.is_add() or override.is_force_add() or override.is_delete()):
+            change = f"settings can only be changed, as in {key}=VALUE"
+            raise UserError(f"{override.input_line} adds or removes a key; {change}")
+        if key in groups.GROUPS:
+            for name in map(str, values(override)):  # {} and [a,b] are not texts
+                if not groups.exists(key, name):
+                    raise groups.unknown(key, name)
+        elif key in ("path", "target"):
+            raise UserError(f"unknown setting '{key}'; use dataset=csv dataset.path=FILE dataset.target=COLUMN")
+        elif not known:
+            hint = did_you_mean(key, [*groups.GROUPS, *keys()])
+            raise UserError(f"unknown setting '{key}'{hint}; `dgpbench run --help` lists all settings")
     return parsed
 
 
 def _is_hydras(key: str) -> bool:
     return key.split(".")[0].split("/")[0] == "hydra"
-
-
-def _check_key(override: Any) -> None:
-    key = override.key_or_group
-    if _is_hydras(key):
-        _check_hydras(override)
-        return
-    known = key in groups.GROUPS or key.split(".")[0] in ("dataset", "task") or key in keys()
-    if known and (override.is_add() or override.is_force_add() or override.is_delete()):
-        raise UserError(f"{override.input_line} adds or removes a key; settings can only be changed, as in {key}=VALUE")
-    if key in groups.GROUPS:
-        for name in map(str, values(override)):  # {} and [a,b] are not texts
-            if not groups.exists(key, name):
-                raise groups.unknown(key, name)
-    elif key in ("path", "target"):
-        raise UserError(f"unknown setting '{key}'; use dataset=csv dataset.path=FILE dataset.target=COLUMN")
-    elif not known:
-        hint = did_you_mean(key, [*groups.GROUPS, *keys()])
-        raise UserError(f"unknown setting '{key}'{hint}; `dgpbench run --help` lists all settings")
 
 
 def _check_hydras(override: Any) -> None:
@@ -421,15 +409,3 @@ def _check_hydras(override: Any) -> None:
             f"{override.input_line} may name code to be run, so it cannot be set; of Hydra's own keys, "
             f"{', '.join((*HYDRAS, 'hydra.launcher.KEY'))} accept a word or a number each"
         )
-
-
-def _one_at_a_time(overrides: Iterable[Any]) -> Iterator[list[str]]:
-    """Yield all combinations if they are few; else every value of every sweep once, the others at their first value."""
-    expanded = [expand(override) for override in overrides]
-    if prod(map(len, expanded)) <= FEW:
-        yield from map(list, product(*expanded))
-        return
-    yield [choices[0] for choices in expanded]
-    for position, choices in enumerate(expanded):
-        for value in choices[1:]:
-            yield [value if index == position else others[0] for index, others in enumerate(expanded)]

@@ -36,20 +36,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING, DONE, BROKEN, CONFLICT = "missing", "done", "failed", "conflict"
+NOT_FINITE: dict[str, Callable[[float], Any]] = {"config": str, "identity": str, "notes": lambda number: None}
 
 
 @dataclass(frozen=True)
 class State:
-    """Whether a run has to be run.
+    """Whether a run has to be run."""
 
-    :param name: MISSING, DONE, BROKEN, or CONFLICT if its place holds a record of other settings or of other code
-    :param stored: its record, unless the run is missing
-    :param why: of a conflict, one sentence
-    """
-
-    name: str
-    stored: StoredRecord | None = None
-    why: str = ""
+    name: str  # MISSING, DONE, BROKEN, or CONFLICT if its place holds a record of other settings or of other code
+    stored: StoredRecord | None = None  # unless the run is missing
+    why: str = ""  # of a conflict, one sentence
 
 
 def state_of(results_dir: str | Path, identity: Identity, config_hash: str) -> State:
@@ -92,7 +88,7 @@ def lookup(results_dir: str | Path, identity: Identity) -> StoredRecord | None:
 def find(results_dir: str | Path, *, raw: bool = True) -> Iterator[StoredRecord | ValueError]:
     """Yield the record of every run, raw ones first, and a ValueError for each problem with a record.
 
-    :param raw: whether raw records count; without them the results are those of a fresh clone
+    Without raw records the results are those of a fresh clone.
     """
     archive = compact_records.load(results_dir)
     yield from map(ValueError, archive.problems)
@@ -142,10 +138,7 @@ def find_records(results_dir: str | os.PathLike) -> Iterator[tuple[Path, dict[st
 
 
 def _record_files(folder: str, above: tuple[os.stat_result, ...] = ()) -> Iterator[str]:
-    """Walk through folders.
-
-    :param above: the folders that lead here; a link back to one of them is not followed
-    """
+    """Walk through folders; a link back to one of the folders above is not followed."""
     try:
         here = os.stat(folder)
         with os.scandir(folder) as entries:
@@ -174,7 +167,16 @@ def named(text: str) -> StoredRecord | None:
     """
     file, _, number = text.rpartition(":")
     if number.isdecimal() and Path(file).is_file():
-        return _in_line(Path(file), f"{Path(file)}:{int(number)}")
+        source, lines = f"{Path(file)}:{int(number)}", compact_records.decode(Path(file))
+        for line in lines.runs:
+            if line.source == source:
+                return line
+        for problem in lines.problems:
+            if problem.startswith(f"{source} "):
+                raise UserError(problem)
+        example = lines.runs[0].source if lines.runs else ""
+        runs = f'the lines with "kind":"run" are, such as {example}' if example else "the file holds none"
+        raise UserError(f"{source} is not a run; {runs}")
     folder = Path(text).parent if Path(text).name == RECORD else Path(text)
     if (folder / RECORD).is_file():
         try:
@@ -185,21 +187,6 @@ def named(text: str) -> StoredRecord | None:
     if len(parts) < 7 or parts[-6] != "runs":
         return None
     return compact_records.load(Path(*parts[:-6])).runs.get("/".join(parts[-5:]))
-
-
-def _in_line(file: Path, source: str) -> StoredRecord:
-    """
-    :raises UserError: if the line is damaged, or not a run
-    """
-    lines = compact_records.decode(file)
-    for line in lines.runs:
-        if line.source == source:
-            return line
-    for problem in lines.problems:
-        if problem.startswith(f"{source} "):
-            raise UserError(problem)
-    runs = f'the lines with "kind":"run" are, such as {lines.runs[0].source}' if lines.runs else "the file holds none"
-    raise UserError(f"{source} is not a run; {runs}")
 
 
 def why_no_results(results_dir: str | Path) -> str | None:
@@ -229,20 +216,17 @@ def why_no_results(results_dir: str | Path) -> str | None:
 
 def read_if_present(directory: str | os.PathLike) -> dict[str, Any] | None:
     """Read the record of a run; None if there is none that can be read, so that the run is missing."""
-    try:
+    with suppress(OSError, ValueError):
         return read_record(Path(directory, RECORD))
-    except (OSError, ValueError):
-        return None
+    return None
 
 
 def damage(directory: str | os.PathLike) -> str | None:
     """Return what is wrong with a record that cannot be read; None if it is whole, or there is none."""
     try:
         read_record(Path(directory, RECORD))
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError) as problem:
-        return str(problem)
+        return None if isinstance(problem, FileNotFoundError) else str(problem)
     return None
 
 
@@ -253,10 +237,10 @@ def read_posterior(directory: str | os.PathLike, prefixes: tuple[str, ...] = (""
 
 def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
     """Read the finished model's parameters by path; pickled objects are refused."""
-    return _read_arrays(Path(directory, PARAMETERS))
+    return _read_arrays(Path(directory, PARAMETERS), ("",))
 
 
-def _read_arrays(path: Path, prefixes: tuple[str, ...] = ("",)) -> "dict[str, np.ndarray]":
+def _read_arrays(path: Path, prefixes: tuple[str, ...]) -> "dict[str, np.ndarray]":
     import numpy as np
 
     with np.load(path, allow_pickle=False) as arrays:
@@ -273,23 +257,18 @@ def verify_run(directory: str | os.PathLike) -> list[str]:
         return [f"{directory} has no {RECORD}"]
     except (ValueError, OSError) as error:
         return [str(error)]
-    return list(_problems_of_files(directory, record))
-
-
-def _problems_of_files(directory: Path, record: Mapping[str, Any]) -> Iterator[str]:
-    path = directory / RECORD
+    problems = []
     if path.read_bytes() != _spelt(records.read_content(path)):
-        yield f"{path} is not spelt as dgpbench writes it"
+        problems.append(f"{path} is not spelt as dgpbench writes it")
     if (problem := records.inconsistency(record)) is not None:
-        yield f"{path} contradicts itself: {problem}"
-    for name, stored in sorted(record["files"].items()):
-        if (problem := records.file_problem(directory / name, stored)) is not None:
-            yield problem
-    for name in FILES:
-        if name not in record["files"] and (directory / name).exists():
-            yield f"{directory / name} is not mentioned in its record"
+        problems.append(f"{path} contradicts itself: {problem}")
+    found = [records.file_problem(directory / name, stored) for name, stored in sorted(record["files"].items())]
+    problems += [problem for problem in found if problem is not None]
+    extra = [directory / name for name in FILES if name not in record["files"] and (directory / name).exists()]
+    problems += [f"{each} is not mentioned in its record" for each in extra]
     if Identity(**record["identity"]).directory("").parts[1:] != directory.absolute().parts[-5:]:
-        yield f"{directory} holds the record of another run"
+        problems.append(f"{directory} holds the record of another run")
+    return problems
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -317,7 +296,13 @@ def write_run(
     contents = {name: frame.to_parquet(None, index=False) for name, frame in frames.items() if frame is not None}
     contents |= {name: npz(arrays) for name, arrays in archives.items() if arrays is not None}
     files = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
-    contents[RECORD] = _encode({**record, "schema": SCHEMA, "files": files})
+    everything = {**record, "schema": SCHEMA, "files": files}
+    values = {key: plain(value, NOT_FINITE.get(key, partial(_refuse, key))) for key, value in everything.items()}
+    for key in ("reason", "traceback"):  # the names of files in a message need not be valid text
+        values[key] = values[key] and values[key].encode("utf-8", "backslashreplace").decode()
+    if (problem := records.problem_of(values, records.RAW)) is not None:
+        raise ValueError(f"the record could not be read again: {problem}")
+    contents[RECORD] = _spelt({**values, "digest": records.digest_of(values)})
     with refusing_unwritable(directory):
         directory.mkdir(parents=True, exist_ok=True)
         for leftover in directory.glob(".partial-*"):  # of a run that was killed while it wrote
@@ -325,23 +310,18 @@ def write_run(
         with tempfile.TemporaryDirectory(dir=directory, prefix=".partial-", ignore_cleanup_errors=True) as staged:
             for name, data in contents.items():
                 write_whole(Path(staged, name), data)
-            _publish(Path(staged), directory, contents)
+            (directory / RECORD).unlink(missing_ok=True)
+            for name in (*FILES, RECORD):
+                if name in contents:
+                    os.replace(Path(staged, name), directory / name)
+                else:
+                    (directory / name).unlink(missing_ok=True)
+            handle = os.open(directory, os.O_RDONLY)
+            try:
+                os.fsync(handle)  # so that the moves survive a loss of power
+            finally:
+                os.close(handle)
     return directory / RECORD
-
-
-def _publish(staged: Path, directory: Path, names: Mapping[str, bytes]) -> None:
-    """Move files to their places, the record last, and make the moves survive a loss of power."""
-    (directory / RECORD).unlink(missing_ok=True)
-    for name in (*FILES, RECORD):
-        if name in names:
-            os.replace(staged / name, directory / name)
-        else:
-            (directory / name).unlink(missing_ok=True)
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
@@ -357,16 +337,6 @@ def npz(arrays: "Mapping[str, np.ndarray]") -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
-
-
-def _encode(record: Mapping[str, Any]) -> bytes:
-    lenient: dict[str, Callable[[float], Any]] = {"config": str, "identity": str, "notes": lambda number: None}
-    values = {key: plain(value, lenient.get(key, partial(_refuse, key))) for key, value in record.items()}
-    for key in ("reason", "traceback"):  # the names of files in a message need not be valid text
-        values[key] = values[key] and values[key].encode("utf-8", "backslashreplace").decode()
-    if (problem := records.problem_of(values, records.RAW)) is not None:
-        raise ValueError(f"the record could not be read again: {problem}")
-    return _spelt({**values, "digest": records.digest_of(values)})
 
 
 def _refuse(key: str, number: float) -> None:
@@ -388,7 +358,6 @@ def lock(
 
     The lock is freed when its process ends, however it ends.
 
-    :param directory: as ``Identity.directory`` returns it
     :param timeout: seconds to wait, unlimited if negative
     :param say: called with a message if another process holds the run
     :raises filelock.Timeout: if another process holds the run for longer than ``timeout``

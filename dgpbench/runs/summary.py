@@ -31,10 +31,7 @@ def of_method(name: str, num_layers: int, settings: Mapping[str, Any]) -> str:
 
 
 def of_start(run: Run, num_rows: int) -> str:
-    """Describe a run before it starts: its iterations, and those of the smaller budget if it has the full one.
-
-    :param num_rows: of training
-    """
+    """Describe a run on so many training rows: its iterations, and those of the smaller budget unless it has that."""
     training = run.training.for_rows(num_rows)
     method = of_method(run.card.name, run.method.num_layers, run.config["method"])
     text, budget = f"{method} on {run.dataset_name}, {num_rows:,} training rows", f"budget={run.budget}"
@@ -68,26 +65,18 @@ def of_run(record: Mapping[str, Any], directory: Path | str) -> str:
         lines.append(f"  not available for this type of prediction: {', '.join(missing)}")
     if "coverage_95" in scores:
         lines.append(f"  {describe_coverage(scores['coverage_95'], data['n_test'])}")
-    return "\n".join([*lines, _facts(record), f"record: {directory}"])
-
-
-def _facts(record: Mapping[str, Any]) -> str:
-    """Return iterations and seconds; the digits shown sum to the total."""
     seconds = {name: value for name, value in record["seconds"].items() if value is not None}
-    if len(seconds) > 1:
+    if len(seconds) > 1:  # the digits shown sum to the total
         named = sum(round(value, 1) for name, value in seconds.items() if name != "total")
         seconds[REST] = max(0.0, round(seconds["total"], 1) - named)
     order = sorted(seconds, key=lambda name: PARTS.index(name) if name in PARTS else 0)
     timing = ", ".join(f"{name} {seconds[name]:.1f} s" for name in order)
     iterations = f"{record['iterations']:,} iterations; " if record["iterations"] else ""
-    return f"  {iterations}{timing}"
+    return "\n".join([*lines, f"  {iterations}{timing}", f"record: {directory}"])
 
 
 def of_model(about: Mapping[str, Any]) -> str:
-    """Describe the fit of a saved model, and what became of its columns.
-
-    :param about: as ``saved_model.Model.about``
-    """
+    """Describe the fit of a saved model from its ``about``, and what became of its columns."""
     choices, data = about["choices"], about["data"]
     method = of_method(choices["method"], choices["num_layers"], about["config"]["method"])
     title = (

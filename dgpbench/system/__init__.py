@@ -1,1 +1,1 @@
-"""Signals, files, memory, progress, the start of TensorFlow, provenance."""
+"""Signals, files, progress, the start of TensorFlow, provenance."""

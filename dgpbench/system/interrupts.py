@@ -4,7 +4,6 @@ import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-_NAMES = {signal.SIGINT: "SIGINT", signal.SIGTERM: "SIGTERM"}
 EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
 
 
@@ -13,20 +12,19 @@ class _State:
     pending: str | None = None
 
 
-def _handle(number: int, _frame) -> None:
-    name = _NAMES[signal.Signals(number)]
-    if _State.waiting and _State.pending is None:
-        _State.pending = name
-        return
-    raise KeyboardInterrupt(name)
-
-
 @contextmanager
-def handled(numbers: Iterable[signal.Signals] = tuple(_NAMES)) -> Iterator[None]:
+def handled(numbers: Iterable[signal.Signals] = (signal.SIGINT, signal.SIGTERM)) -> Iterator[None]:
     """Turn the signals into KeyboardInterrupt with the signal's name during the block."""
+
+    def handle(number: int, _frame) -> None:
+        name = signal.Signals(number).name
+        if not _State.waiting or _State.pending is not None:
+            raise KeyboardInterrupt(name)
+        _State.pending = name
+
     before = {}
     with suppress(ValueError):  # not the main thread, which alone receives signals
-        before = {number: signal.signal(number, _handle) for number in numbers}
+        before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

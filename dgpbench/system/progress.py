@@ -5,28 +5,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 from dgpbench.errors import printable
 
 PLAIN_SECONDS = 10.0
 FIRST_SECONDS = 0.3  # of iterations, from which the rest is estimated
-
-
-class Row(Protocol):
-    """A row of the trace, as far as progress reads it."""
-
-    @property
-    def iteration(self) -> int: ...
-
-    @property
-    def seconds(self) -> float: ...
-
-    @property
-    def elbo(self) -> float: ...  # the objective, whatever its name
-
-    @property
-    def validation_tll(self) -> float | None: ...
+Row = Any  # of a trace: iteration, seconds, elbo (the objective, whatever its name), validation_tll
 
 
 @contextmanager
@@ -36,56 +21,37 @@ def progress(title: str, *, objective: str, shown: bool) -> Iterator:
     :param objective: the name of the objective, such as ELBO
     """
     title = printable(title)
-    if not shown:
-        yield lambda row, total: None
-    elif sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(title, total=None, text="starting")
-            yield lambda row, total: bar.update(task, completed=row.iteration, total=total, text=_text(row, objective))
-    else:
-        yield _plain_lines(title, objective)
-
-
-def _text(row: Row, objective: str) -> str:
-    validation = "" if row.validation_tll is None else f"  validation TLL {row.validation_tll:.4f}"
-    return f"{objective} {row.elbo:.2f}{validation}"
-
-
-def _plain_lines(title: str, objective: str):
     last = time.monotonic()
 
-    def report(row: Row, total: int) -> None:
+    def text(row: Row) -> str:
+        validation = "" if row.validation_tll is None else f"  validation TLL {row.validation_tll:.4f}"
+        return f"{objective} {row.elbo:.2f}{validation}"
+
+    def plain_line(row: Row, total: int) -> None:
         nonlocal last
         if time.monotonic() - last < PLAIN_SECONDS and row.iteration < total:
             return
         last = time.monotonic()
         left = row.seconds / row.iteration * (total - row.iteration)
         remaining = f"  {left:.0f} s left" if row.iteration > 1 else ""  # the first may take no time, or all of it
-        print(
-            f"{title}: iteration {row.iteration:,}/{total:,}  {_text(row, objective)}{remaining}",
-            file=sys.stderr,
-            flush=True,
-        )
+        line = f"{title}: iteration {row.iteration:,}/{total:,}  {text(row)}{remaining}"
+        print(line, file=sys.stderr, flush=True)
 
-    return report
+    if not shown:
+        yield lambda row, total: None
+    elif sys.stderr.isatty():
+        from rich import progress as rich
+        from rich.console import Console
+
+        columns = (
+            *(rich.TextColumn("{task.description}", markup=False), rich.BarColumn(), rich.MofNCompleteColumn()),
+            *(rich.TextColumn("{task.fields[text]}"), rich.TimeElapsedColumn(), rich.TimeRemainingColumn()),
+        )
+        with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(title, total=None, text="starting")
+            yield lambda row, total: bar.update(task, completed=row.iteration, total=total, text=text(row))
+    else:
+        yield plain_line
 
 
 @dataclass
@@ -93,14 +59,11 @@ class Forecast:
     """A ``report`` that estimates the rest of the training time once, from the first iterations.
 
     The first block is not counted, since memory pools grow in it; nor are tracing and scores.
-
-    :param at_most: whether training may end before its last iteration
-    :param max_seconds: of training, after which it ends
     """
 
     say: Callable[[str], None]
-    at_most: bool = False
-    max_seconds: float | None = None
+    at_most: bool = False  # whether training may end before its last iteration
+    max_seconds: float | None = None  # of training, after which it ends
     since: tuple[int, float] | None = None  # the first block's last iteration, and its seconds
     said: bool = False
 

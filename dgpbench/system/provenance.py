@@ -1,10 +1,11 @@
-"""Provenance of results: code, packages and machine, without names of hosts, users or folders."""
+"""Provenance of results: code, packages and machine, without names of hosts, users or folders; its free memory."""
 
 import os
 import platform
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 PACKAGES = ("tensorflow", "tensorflow-probability", "gpflow", "numpy", "scipy", "hydra-core")
 SOURCE = Path(__file__).resolve().parents[2]
+CGROUP = Path("/sys/fs/cgroup")
 
 
 @cache  # the state at the first run, not at a later run of a sweep
@@ -46,15 +48,12 @@ def versions(more: Sequence[str] = ()) -> dict[str, str | None]:
     """
     from dgpbench import __version__
 
-    packages = (*PACKAGES, *more)
-    return {"dgpbench": __version__, "python": platform.python_version()} | {name: _version(name) for name in packages}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    found: dict[str, str | None] = {"dgpbench": __version__, "python": platform.python_version()}
+    for package in (*PACKAGES, *more):
+        found[package] = None
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 def host(threads: int | None = None) -> dict[str, Any]:
@@ -75,13 +74,24 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def available() -> int:
+    """Return the free bytes of memory of the machine, or of its container."""
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    try:
+        return min(free, int((CGROUP / "memory.max").read_text()) - int((CGROUP / "memory.current").read_text()))
+    except (OSError, ValueError):  # not in a container, or "max"
+        return free
+
+
 def processors() -> int:
     """Return the number of threads that the machine runs at a time, available to this process or not."""
     return os.cpu_count() or 1
 
 
 def cpu_model(listing: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor as Linux lists it, or as Python knows it elsewhere: 'AMD EPYC (family 25, model 17)'.
+    """Return the processor from Linux's list, or elsewhere from Python: 'AMD EPYC (family 25, model 17)'.
 
     In a cloud, processors of several generations have the same name, and their vector units round differently.
     """

@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 CUSTOM = "CustomGradient-"
 
@@ -28,21 +28,25 @@ def start(num_threads: int, precision: str, *, bare: bool = False) -> None:
     limit_threads(num_threads)
     if bare := bare and "tensorflow" not in sys.modules:
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    with _silent_stderr(), _without_collector():
-        if bare:
-            from check_shapes import set_enable_check_shapes
+    collecting = gc.isenabled()
+    gc.disable()  # it would search the many objects of an import several times
+    try:
+        with _silent_stderr():
+            if bare:
+                from check_shapes import set_enable_check_shapes
 
-            set_enable_check_shapes(False)
-        import gpflow
-        import tensorflow as tf
+                set_enable_check_shapes(False)
+            import gpflow
+            import tensorflow as tf
 
-        try:
-            tf.config.threading.set_intra_op_parallelism_threads(num_threads)
-            tf.config.threading.set_inter_op_parallelism_threads(1)
-        except RuntimeError:
-            pass  # TensorFlow has started already; the record has its number of threads
-        tf.constant(0.0)  # the devices speak up at their first use
-        tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
+            with suppress(RuntimeError):  # TensorFlow has started already; the record has its number of threads
+                tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+                tf.config.threading.set_inter_op_parallelism_threads(1)
+            tf.constant(0.0)  # the devices print messages at their first use
+            tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
+    finally:
+        if collecting:
+            gc.enable()
     gpflow.config.set_default_float(tf.float32 if precision == "float32" else tf.float64)
     if bare:
         gc.freeze()
@@ -66,18 +70,6 @@ def _silent_stderr() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the garbage collector, which would search the many objects of an import several times."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dgpbench.report import cells
 from dgpbench.report.cells import done_runs
 from dgpbench.report.figures.page import Panel
 from dgpbench.report.figures.scores import draw_elbo_boxes
-from dgpbench.report.rendering import grid_text
+from dgpbench.report.tables import grid_text
 from scripts.docs import words
 from scripts.docs.pictures import Picture
 from scripts.docs.results import budget_in_words
@@ -72,7 +72,7 @@ def _with(item: Item) -> str:
 
 
 def _of_both(runs: pd.DataFrame) -> pd.DataFrame:
-    runs = runs.assign(elbo=cells.value_of("elbo")(runs)).dropna(subset="elbo")
+    runs = runs.assign(elbo=cells.value_of("elbo", runs)).dropna(subset="elbo")
     both = runs[runs.groupby(["dataset", "split"])["series"].transform("nunique") == 2]
     return both.assign(count=both.groupby(cells.KEYS)["split"].transform("size"))
 

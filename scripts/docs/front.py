@@ -9,8 +9,7 @@ from dgpbench.report import statistics
 from dgpbench.report.cells import done_runs, incomplete_text, num_runs
 from dgpbench.report.compare import MARKS, Comparison, rule_of
 from dgpbench.report.figures.item_figures import KINDS
-from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import loss_of, numbers_of
+from dgpbench.report.tables import grid_text, loss_of, numbers_of
 from dgpbench.system.progress import counted
 from scripts.docs import results, words
 from scripts.docs.pictures import Picture

@@ -17,8 +17,7 @@ from dgpbench.report import cells
 from dgpbench.report.cells import done_runs, num_runs
 from dgpbench.report.figures.page import Panel
 from dgpbench.report.figures.style import axis_label, entries, log_scale
-from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import loss_of, unit_of
+from dgpbench.report.tables import grid_text, loss_of, unit_of
 from scripts.docs import words
 from scripts.docs.pictures import Picture
 
@@ -61,8 +60,8 @@ def differences(name: str, frame: pd.DataFrame) -> str:
         [
             _summary(item, both, len(wanted)),
             grid,
-            f"A cell is the mean difference ± its standard error (pairs), 0/2 where there is none; {block.metric}: "
-            f"{unit_of(block.metric)}, and a difference above zero says that laptop is better.",
+            f"A cell is the mean difference ± its standard error (pairs), 0/2 if there is none; {block.metric}: "
+            f"{unit_of(block.metric)}, and a difference above zero means that laptop is better.",
             *_costs(name, frame),
         ]
     )
@@ -139,7 +138,7 @@ def _hours(costs: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
 def picture_text(frame: pd.DataFrame) -> str:
     """Return the picture, or a line that explains its absence."""
     if picture(frame) is None:
-        return "There is no picture yet: it needs runs at both budgets."
+        return "The picture needs runs at both budgets."
     return (
         f"![Test log-likelihood against seconds of training at both budgets](images/{PICTURE.name})\n\n"
         "Each line leads from the paper's budget (cross) to laptop (dot): means over the splits that both have."
@@ -170,7 +169,7 @@ def _means(both: pd.DataFrame, metric: str) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True).rename(columns={"series": "method"}).assign(metric=metric)
 
 
-def score_of_two_budgets(frame: pd.DataFrame, ax: Axes) -> Axes:
+def score_of_two_budgets(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw a score against training seconds at two budgets, joined by a line for each method.
 
     :param frame: columns method, num_layers, budget (``paper``, drawn as a cross, and another), metric, seconds, score
@@ -184,8 +183,6 @@ def score_of_two_budgets(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.margins(0.08)
     ax.set_xlabel("training time (s)")
     ax.set_ylabel(axis_label(frame["metric"].iloc[0]))
-    ax.legend()
-    return ax
 
 
 # Other settings -------------------------------------------------------------------------------------------------------
@@ -258,7 +255,7 @@ def pairs(runs: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     :return: the columns of both, those of ``base`` ending in _base, with ``value`` and ``difference``: what the run's
         score is better by, in the metric's unit
     """
-    sides = (each.assign(value=cells.value_of(metric)(each)) for each in (runs, base))
+    sides = (each.assign(value=cells.value_of(metric, each)) for each in (runs, base))
     a, b = (each.astype(dict.fromkeys(SHARED, object)) for each in sides)  # an empty side has other types
     both = a.merge(b, on=SHARED, suffixes=("", "_base"))
     loss = loss_of(metric)

@@ -8,8 +8,7 @@ from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report import cells, statistics
 from dgpbench.report.cells import done_runs
 from dgpbench.report.figures.item_figures import KINDS
-from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import loss_of, numbers_of, unit_of
+from dgpbench.report.tables import grid_text, loss_of, numbers_of, unit_of
 from scripts.docs import words
 from scripts.docs.pictures import Picture
 from scripts.docs.results import budget_in_words, splits_of

@@ -118,7 +118,9 @@ def filled(text: str, page: str, parts: Mapping[str, Callable[[], str]]) -> str:
     """
     for name in names_in(text, page):
         if name not in parts:
-            raise UserError(f"{page} asks for '{name}'{did_you_mean(name, list(parts))}; there are {', '.join(parts)}")
+            raise UserError(
+                f"{page} names the unknown part '{name}'{did_you_mean(name, list(parts))}; known: {', '.join(parts)}"
+            )
     return _PART.sub(lambda found: _part(found[1], parts[found[1]]()), text)
 
 

@@ -10,8 +10,7 @@ from dgpbench.report import cells, published
 from dgpbench.report.cells import incomplete_text
 from dgpbench.report.compare import MARKS, PAIRED, Comparison, comparison, rule_of, split_grid
 from dgpbench.report.published import Published
-from dgpbench.report.rendering import grid_text
-from dgpbench.report.tables import numbers_of, unit_of
+from dgpbench.report.tables import grid_text, numbers_of, unit_of
 from dgpbench.runs import store
 from dgpbench.system.progress import counted
 from scripts.docs import words

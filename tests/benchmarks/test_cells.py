@@ -34,7 +34,7 @@ def test_a_cells_overrides_are_what_a_run_takes():
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "message"),
     [
         (["method=mf"], "did you mean methods"),
         (["methods=stra"], "did you mean star"),
@@ -46,8 +46,8 @@ def test_a_cells_overrides_are_what_a_run_takes():
         (["methods=sghmc:X=3"], "another size"),
     ],
 )
-def test_wrong_input_is_refused_with_a_sentence(texts, said):
-    with pytest.raises(UserError, match=said):
+def test_wrong_bench_input_is_refused(texts, message):
+    with pytest.raises(UserError, match=message):
         timing.parse(texts)
 
 

@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 
-from dgpbench.benchmarks.cost import cost
 from dgpbench.experiments import items
+from scripts.docs.core_hours import cost
 
 
-def test_an_item_at_the_measured_sizes_costs_runs_times_iterations_times_a_step():
+def test_cost_of_an_item_is_runs_times_iterations_times_a_step():
     bench = pd.DataFrame([{"method": "mf", "cpu_floor_ratio": 1.5, "gemm_gflops": 40.0}])
     item = items.load("lindinger2020_table1", ["method=mf", "method.num_layers=3", "dataset=protein", "split=range(2)"])
     found = cost(item, bench)

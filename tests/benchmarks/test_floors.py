@@ -1,4 +1,4 @@
-"""Counted floors: the paper's protein setting by hand, and relations that hold whatever the sizes."""
+"""Counted products: the paper's protein setting by hand, and relations that hold for all sizes."""
 
 from dataclasses import replace
 
@@ -16,14 +16,14 @@ def gflop(method: str, **sizes) -> float:
     return floors.flops(cell, timing.resolve(cell)) / 1e9
 
 
-def test_mean_field_is_its_features_its_eleven_forms_and_the_squares_of_their_factors():
+def test_mean_field_products_are_features_eleven_forms_and_squared_factors():
     solves = 4 * M2 * (512 + 2 * 2560)
     forms = 4 * M2 * (5 * 512 + 6 * 2560)
     assert gflop("mf") * 1e9 == solves + forms + 11 * M3
 
 
-def test_star_adds_five_stripes_and_ten_arrows_on_the_columns_of_the_earlier_layer():
-    cross = 6 * M2 * (10 * 512 + 5 * 2560)  # layer 1 has B columns, whatever R is
+def test_star_adds_five_stripes_and_ten_arrows():
+    cross = 6 * M2 * (10 * 512 + 5 * 2560)  # layer 1 has B columns for any R
     # Blocks of S with all three, two or one products: see docs/methods.md, "Cost", S = C C^T.
     blocks = (11 + 3 * 15) + (3 * 15 + 6 * 5)
     assert gflop("star") * 1e9 == pytest.approx(gflop("mf") * 1e9 - 11 * M3 + cross + blocks * M3)

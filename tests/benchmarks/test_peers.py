@@ -1,4 +1,4 @@
-"""What ``bench peers`` times is the same computation: each peer's loss is -ELBO / N. Skipped where they are not."""
+"""``bench peers`` times the same computation: each peer's loss is -ELBO / N. Skipped without the peers."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def check(found, layers, noise, X, Y):
     assert found == pytest.approx(expected, abs=8 * error)  # both are means over as many paths
 
 
-def test_gpflux_minimises_minus_the_elbo_by_row_and_computes_the_first_layer_once(data):
+def test_gpflux_minimises_minus_elbo_by_row_with_one_first_layer_pass(data):
     pytest.importorskip("gpflux")
     import tensorflow as tf
 
@@ -82,7 +82,7 @@ def test_gpflux_minimises_minus_the_elbo_by_row_and_computes_the_first_layer_onc
 
     tf_session.start(1, "float64")
     tf.keras.utils.set_random_seed(0)
-    model = peers._gpflux_model(CELL, data)
+    model = peers.gpflux_model(CELL, data)
     found = [each for each in model.layers if hasattr(each, "q_mu")]
     layers = []
     for index, each in enumerate(found):
@@ -108,7 +108,7 @@ def test_gpytorch_minimises_minus_the_elbo_by_row(data):
 
     torch.manual_seed(0)
     torch.set_default_dtype(torch.float64)
-    model, likelihood = peers._gpytorch_model(CELL, data.X.shape[1])
+    model, likelihood = peers.gpytorch_parts(CELL, data.X.shape[1])
     bound = library.mlls.DeepApproximateMLL(library.mlls.VariationalELBO(likelihood, model, NUM_ROWS))
     X, y = torch.as_tensor(data.X[: CELL.B]), torch.as_tensor(data.Y[: CELL.B, 0])
     with library.settings.num_likelihood_samples(CELL.R):

@@ -1,4 +1,4 @@
-"""The table of ``bench steps``: from processes that answer, in turn, to medians and floors."""
+"""Table of ``bench steps``: from processes that take turns to medians and floors."""
 
 import io
 import json
@@ -29,14 +29,14 @@ def test_real_processes_step_in_turn_and_the_table_has_a_floor(tmp_path):
 
 
 @pytest.mark.full
-def test_a_cell_that_cannot_be_timed_says_why_and_the_others_stand():
+def test_a_cell_that_fails_to_time_reports_why_and_others_are_kept():
     plan = timing.parse(["methods=mf", "M=8,999999", *TINY[:1], *TINY[2:-1], "repeats=1"])
     frame = timing.measure(plan)
     assert frame["ms_per_step"].notna().tolist() == [True, False]
     assert "999999" in frame["problem"][1]
 
 
-def test_a_process_that_never_spoke_is_quoted(tmp_path, monkeypatch):
+def test_a_process_that_ends_without_a_time_is_quoted(tmp_path, monkeypatch):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho no module here >&2\nexit 3\n")
     broken.chmod(0o755)
@@ -45,28 +45,28 @@ def test_a_process_that_never_spoke_is_quoted(tmp_path, monkeypatch):
         timing.measure(timing.parse(["methods=mf", *TINY]))
 
 
-def test_the_first_blocks_are_no_measurement():
-    answers = io.StringIO()
-    beat = Turns(io.StringIO("go\n"), answers, lambda: 40.0, {"gflop": 1.0})
+def test_the_first_blocks_are_not_measured():
+    responses = io.StringIO()
+    beat = Turns(io.StringIO("go\n"), responses, lambda: 40.0, {"gflop": 1.0})
     for block in range(1, WARM_UP + 1):
         beat(10 * block)
     with pytest.raises(Finished):
         beat(10 * (WARM_UP + 1))
-    said = [json.loads(line) for line in answers.getvalue().splitlines()]
-    assert said[0] == {"gflop": 1.0}
-    assert [sorted(line) for line in said[1:]] == [["cpu_ms", "gemm_gflops", "ms"]]
+    message = [json.loads(line) for line in responses.getvalue().splitlines()]
+    assert message[0] == {"gflop": 1.0}
+    assert [sorted(line) for line in message[1:]] == [["cpu_ms", "gemm_gflops", "ms"]]
 
 
-def test_tracing_is_taken_off_a_blocks_time(monkeypatch):
+def test_tracing_is_subtracted_from_a_blocks_time(monkeypatch):
     now = iter([0.0, 0.0, 0.0, 100.0, 107.0])
     monkeypatch.setattr("dgpbench.benchmarks.worker.time.perf_counter", lambda: next(now, 107.0))
-    answers = io.StringIO()
-    beat = Turns(io.StringIO("go\n"), answers, lambda: 40.0, {})
+    responses = io.StringIO()
+    beat = Turns(io.StringIO("go\n"), responses, lambda: 40.0, {})
     beat(10)
     beat(20)
     with pytest.raises(Finished):
         beat(30, excluded=5.0)
-    assert json.loads(answers.getvalue().splitlines()[-1])["ms"] == pytest.approx(
+    assert json.loads(responses.getvalue().splitlines()[-1])["ms"] == pytest.approx(
         200.0
     )  # (107 - 100 - 5) s over 10 steps
 
@@ -84,14 +84,14 @@ def test_slow_bursts_do_not_lower_the_rate_of_products(monkeypatch):
     assert floors.measured_rate(burst, threads=1) == pytest.approx(flops / 0.04 / 1e9)
 
 
-def test_without_peers_the_command_says_how_to_get_them(monkeypatch, capsys):
+def test_without_peers_the_command_names_their_extra(monkeypatch, capsys):
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
     assert main(["bench", "peers"]) == 2
     assert "'.[peers]'" in capsys.readouterr().err
 
 
 @pytest.mark.full
-def test_no_cell_at_all_is_refused():
+def test_an_empty_set_of_cells_is_refused():
     plan = timing.parse(["methods=mf", "M=999999", *TINY[:1], *TINY[2:]])
     with pytest.raises(UserError, match="999999"):
         timing.measure(plan)

@@ -1,4 +1,4 @@
-"""A cache of its own for each test, a server on 127.0.0.1, and no other socket."""
+"""An empty cache for each test, a server on 127.0.0.1, and no other socket."""
 
 import functools
 import http.server
@@ -68,7 +68,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def small_spec(*urls: str, **more: Any) -> dict[str, Any]:
-    """A data set whose file is TABLE, at these URLs."""
+    """Data set with the file TABLE at these URLs."""
     reader = {"format": "csv"}
     A = read(io.BytesIO(TABLE), reader)
     spec = {"name": "small", "kind": "uci", "columns": ["a", "b", "y"], "target": "y"}

@@ -1,4 +1,4 @@
-"""A user's table is read as it was meant, or refused: numbers, gaps, categories, dates and headers of every format."""
+"""A user's table is read as intended or refused: numbers, gaps, categories, dates and headers of every format."""
 
 import re
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_the_grammar_of_numbers_has_sixty_cells() -> None:
 
 
 @pytest.mark.parametrize(("decimal", "thousands", "cell", "number"), CELLS)
-def test_a_number_is_read_as_its_marks_say_or_refused(
+def test_a_number_is_read_by_its_separators_or_refused(
     decimal: str, thousands: str | None, cell: str, number: float | None, tmp_path: Path
 ) -> None:
     text = f"a\ty\n{cell}\t5\n2\t6\n"
@@ -126,7 +126,7 @@ def test_following_the_advice_of_a_message_reads_the_numbers(cents: list[int], m
         (",a,c,y\n" + "".join(f"{i},2,red,{i}\n" for i in range(9)), {}, "without a name.*; it also holds text in 9"),
     ],
 )  # fmt: skip
-def test_what_is_open_to_two_readings_is_refused_with_what_decides(
+def test_ambiguous_numbers_are_refused_with_the_setting_that_decides(
     content: object, options: dict[str, object], sentence: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=sentence) as refusal:
@@ -138,7 +138,7 @@ CODES = ["1E2", "100", "3.1", "3.10", "1e999", "2e999", "12.34.5", "1.23.45"]
 IDS = ["1234567890123456789", "1234567890123456788", None]
 
 
-def test_categories_are_told_apart_by_their_text(tmp_path: Path) -> None:
+def test_categories_are_distinguished_by_their_text(tmp_path: Path) -> None:
     text = "a;y\n" + "".join(f"{code};{row}\n" for row, code in enumerate(CODES))
     table = own(tmp_path, text, categorical=["a"], decimal="comma", thousands="point")
     assert sorted(names(table)) == sorted(f"a={code}" for code in CODES)
@@ -200,7 +200,7 @@ def test_text_with_a_decimal_comma_is_read_in_parquet(tmp_path: Path) -> None:
     assert own(tmp_path, frame, "t.parquet", decimal="comma").X.tolist() == [[1.5], [2.5], [3]]
 
 
-def test_a_stored_index_is_asked_about_unless_it_is_a_plain_range(tmp_path: Path) -> None:
+def test_a_stored_index_is_refused_unless_it_is_a_plain_range(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1.0, 2, 5], "y": [1, 2, 4]}, index=[5, 9, 2])
     with pytest.raises(UserError, match=r"has an index .*'dataset.drop=\[index\]' leaves it out, 'dataset.keep="):
         own(tmp_path, frame, "t.parquet")
@@ -218,7 +218,7 @@ def test_the_separator_that_excel_writes_is_taken(tmp_path: Path) -> None:
     assert own(tmp_path, "sep=;\na;y\n1,5;2\n3;4\n", decimal="comma").X.tolist() == [[1.5], [3]]
 
 
-def test_columns_whose_type_is_category_are_categories(tmp_path: Path) -> None:
+def test_columns_of_type_category_are_categories(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": pd.Categorical([3, 1, 3]), "y": [1, 2, 4]})
     assert names(own(tmp_path, frame, "t.parquet", categorical="auto")) == ("a=1", "a=3")
     with pytest.raises(UserError, match=r"holds categories in 3 cells .*dataset.categorical=auto"):
@@ -236,7 +236,7 @@ def test_columns_whose_type_is_category_are_categories(tmp_path: Path) -> None:
         ([1j, 2j, 3j], "complex numbers"),
     ],
 )
-def test_cells_that_no_setting_reads_are_one_sentence(cells: object, words: str) -> None:
+def test_unreadable_cells_are_a_clean_error(cells: object, words: str) -> None:
     reading = replace(TableSettings.DEFAULT, categorical="auto", dates="auto")
     with pytest.raises(UserError, match=rf"holds {words} in 3 cells .*'dataset.drop=\[a\]' leaves it out"):
         of_frame(pd.DataFrame({"a": cells}), np.arange(3.0), "y", reading)
@@ -259,7 +259,7 @@ def test_a_sheet_with_a_far_cell_is_refused_before_memory_is_taken(tmp_path: Pat
         load({**specs()["csv"], "path": str(tmp_path / "t.xlsx"), "target": "y"})
 
 
-def test_a_folder_is_no_table(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_table(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").mkdir()
     with pytest.raises(UserError, match="is a folder: name one file"):
         load({**specs()["csv"], "path": str(tmp_path / "t.parquet"), "target": "y"})

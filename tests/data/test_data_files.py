@@ -18,7 +18,7 @@ URL = "http://127.0.0.1:9/folder/t.csv"
 
 @pytest.fixture
 def only_small(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A registry of one data set, whose archive nobody serves."""
+    """A registry of one data set with an archive that no server has."""
     spec = small_spec("http://127.0.0.1:9/folder/t.zip", URL)
     spec["sources"][0]["member"] = "in/t.csv"
     monkeypatch.setattr(datasets, "specs", lambda: {"small": spec})
@@ -46,18 +46,16 @@ def test_an_archive_can_be_imported_under_any_name(name: str, tmp_path: Path, on
     assert load(only_small).sources[0].path == str(cache / "127.0.0.1:9" / "folder" / "t.zip")
 
 
-def test_a_folder_is_searched_for_files_that_a_data_set_knows(tmp_path: Path, only_small: dict) -> None:
+def test_a_folder_is_searched_for_the_files_of_a_data_set(tmp_path: Path, only_small: dict) -> None:
     folder = tmp_path / "downloads" / "deep"
     folder.mkdir(parents=True)
     (folder / "t.csv").write_bytes(TABLE)
-    (folder / "letter.txt").write_text("Dear reader, this is no table.")
+    (folder / "letter.txt").write_text("Dear reader, this is not a table.")
     (folder / "photo.jpg").write_bytes(b"\xff\xd8")
     assert [row.status for row in datasets.import_path(tmp_path / "downloads")] == ["imported"]
 
 
-def test_a_damaged_file_of_a_known_name_is_refused_with_its_digest(
-    tmp_path: Path, only_small: dict, cache: Path
-) -> None:
+def test_a_damaged_file_is_refused_with_its_digest(tmp_path: Path, only_small: dict, cache: Path) -> None:
     (tmp_path / "t.csv").write_bytes(TABLE.replace(b"10", b"11"))
     with pytest.raises(UserError, match=f"instead of {only_small['digest_xy']}"):
         datasets.import_path(tmp_path / "t.csv")
@@ -74,9 +72,7 @@ def test_nothing_to_import_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_the_official_archive_is_imported_for_both_wines_and_powers_inner_workbook_for_power(
-    mirror: Path, tmp_path: Path
-) -> None:
+def test_official_archives_are_imported_for_both_wines_and_power(mirror: Path, tmp_path: Path) -> None:
     (wine,) = mirror.rglob("wine+quality.zip")
     assert {(row.name, row.status) for row in datasets.import_path(wine)} == {
         ("wine_red", "imported"),
@@ -89,7 +85,7 @@ def test_the_official_archive_is_imported_for_both_wines_and_powers_inner_workbo
     assert load(specs()["power"]).verified == load(specs()["wine_white"]).verified == "digest"
 
 
-def test_fetch_says_what_came_from_where(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_prints_the_source_of_each_table(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
     httpserver.expect_request("/t.csv").respond_with_data(TABLE)
     good, bad = small_spec(httpserver.url_for("/t.csv")), small_spec("http://127.0.0.1:9/t.csv")
     monkeypatch.setattr(datasets, "specs", lambda: {"good": good, "bad": bad})
@@ -99,7 +95,7 @@ def test_fetch_says_what_came_from_where(httpserver: HTTPServer, monkeypatch: py
     assert "no connection" in rows[1].detail
 
 
-def test_a_misspelt_data_set_is_refused_with_the_name_that_was_meant() -> None:
+def test_a_misspelt_data_set_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UserError, match=r"unknown data set 'kin8mn'; did you mean kin8nm\?; available: "):
         datasets.fetch(["kin8mn"])
 

@@ -1,4 +1,4 @@
-"""What happens to a file between a server and the cache when things go wrong."""
+"""Faults between a server and the cache."""
 
 import errno
 import io
@@ -47,14 +47,14 @@ def test_a_cached_file_is_not_fetched_again(httpserver: HTTPServer) -> None:
     assert len(httpserver.log) == 1
 
 
-def test_a_missing_url_is_no_error_while_another_has_the_file(httpserver: HTTPServer) -> None:
+def test_a_missing_url_is_not_an_error_if_another_has_the_file(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/second.csv").respond_with_data(TABLE)
     table = load(small_spec(httpserver.url_for("/first.csv"), httpserver.url_for("/second.csv")))
     assert table.sources[0].origin.endswith("/second.csv")
     assert [request.path for request, _ in httpserver.log] == ["/first.csv", "/second.csv"]  # a 404 is not retried
 
 
-def test_the_mirror_is_asked_for_every_url_before_the_network(
+def test_the_mirror_is_tried_for_every_url_before_the_network(
     httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = [httpserver.url_for("/first.csv"), httpserver.url_for("/second.csv")]
@@ -65,7 +65,7 @@ def test_the_mirror_is_asked_for_every_url_before_the_network(
     assert load(small_spec(*urls)).sources[0].origin == httpserver.url_for(f"/mirror/{host}/second.csv")
 
 
-def test_a_mirror_that_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_that_is_not_a_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DGPBENCH_MIRROR", "/no/such/folder")
     with pytest.raises(UserError, match="DGPBENCH_MIRROR names /no/such/folder"):
         load(small_spec("http://127.0.0.1:9/t.csv"))
@@ -89,7 +89,7 @@ def test_only_wrong_content_is_refused_with_both_digests(httpserver: HTTPServer,
     assert not places(cache)
 
 
-def test_another_hash_with_the_same_content_is_accepted_and_both_are_recorded(httpserver: HTTPServer) -> None:
+def test_another_hash_with_the_same_content_is_accepted_and_recorded(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/t.csv").respond_with_data(TABLE.replace(b"\n", b"\r\n"))
     spec = small_spec(httpserver.url_for("/t.csv"))
     spec["sources"][0]["sha256"] = "0" * 64
@@ -98,7 +98,7 @@ def test_another_hash_with_the_same_content_is_accepted_and_both_are_recorded(ht
     assert len(file.sha256) == 64
 
 
-def test_a_busy_server_is_asked_again(httpserver: HTTPServer) -> None:
+def test_a_busy_server_is_tried_again(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/t.csv").respond_with_handler(
         answers(Response(status=503), Response(status=429), Response(TABLE))
     )
@@ -139,7 +139,7 @@ def test_a_damaged_file_in_the_users_mirror_is_left_alone(tmp_path: Path, monkey
     assert file.read_bytes() == b"broken"
 
 
-def test_no_network_is_one_sentence_that_says_what_would_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network_is_a_clean_error_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
         raise requests.ConnectionError("no route")
 
@@ -155,7 +155,7 @@ def test_no_network_is_one_sentence_that_says_what_would_work(monkeypatch: pytes
     assert "kin8nm" not in text
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+def test_a_download_to_a_full_disk_is_a_clean_error_and_leaves_nothing(
     httpserver: HTTPServer, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     httpserver.expect_request("/t.csv").respond_with_data(TABLE)
@@ -164,13 +164,13 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
         yield b"a,b"
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(download, "_body", fill)
+    monkeypatch.setattr(download, "body", fill)
     with pytest.raises(UserError, match=r"No space left on device.*make room, or set DGPBENCH_CACHE"):
         load(small_spec(httpserver.url_for("/t.csv")))
     assert not places(cache)
 
 
-def test_a_cache_that_cannot_be_written_is_one_sentence(httpserver: HTTPServer, cache: Path) -> None:
+def test_a_read_only_cache_is_a_clean_error(httpserver: HTTPServer, cache: Path) -> None:
     httpserver.expect_request("/t.csv").respond_with_data(TABLE)
     cache.write_text("a file where the folder should be")
     with pytest.raises(UserError, match=r"cannot be written.*DGPBENCH_CACHE"):
@@ -215,6 +215,6 @@ def test_a_request_gives_up_in_time(httpserver: HTTPServer, monkeypatch: pytest.
         raise requests.ReadTimeout("slow")
 
     monkeypatch.setattr(requests, "get", slow)
-    with pytest.raises(UserError, match="no answer in time"):
+    with pytest.raises(UserError, match="no response in time"):
         load(small_spec(httpserver.url_for("/t.csv")))
     assert seen == [(10, 15)] * 3

@@ -1,7 +1,7 @@
 """Raw columns as numbers: medians and categories of the training rows alone, worked out by hand."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,7 @@ def column(encoder: ColumnEncoder, X: np.ndarray, name: str) -> list[float]:
     return X[:, encoder.feature_names.index(name)].tolist()
 
 
-def test_each_kind_of_column_becomes_the_numbers_that_a_hand_would_write(tmp_path: Path) -> None:
+def test_each_kind_of_column_is_encoded_as_by_hand(tmp_path: Path) -> None:
     X, encoder = own(tmp_path, HOUSES, **AUTO).encoded(np.arange(4))
     expected = {
         "colour=(missing)": [0, 0, 1, 0],
@@ -110,14 +110,14 @@ def test_new_rows_are_treated_as_in_training(tmp_path: Path) -> None:
         encoder.transform(new.assign(new=[3]))
 
 
-def test_gaps_in_new_rows_are_refused_where_training_had_no_answer_to_them(tmp_path: Path) -> None:
+def test_gaps_in_new_rows_are_refused_if_training_had_none(tmp_path: Path) -> None:
     _, encoder = own(tmp_path, "a,b,y\n1,2,3\n4,5,7\n").encoded(np.arange(2))
     assert encoder.transform(pd.DataFrame({"b": [1], "a": [0]})).tolist() == [[0, 1]]
     with pytest.raises(UserError, match=r"no value \(NaN\) in 1 cell \(row 1 of 'b'\)"):
         encoder.transform(pd.DataFrame({"b": [None], "a": [0]}))
 
 
-def test_imputing_is_ready_for_gaps_that_training_did_not_have(tmp_path: Path) -> None:
+def test_imputing_fills_gaps_that_training_did_not_have(tmp_path: Path) -> None:
     table = own(tmp_path, "a,y\n1,2\n4,7\n5,1\n", missing="impute")
     X, encoder = table.encoded(np.arange(3))
     assert X.tolist() == [[1], [4], [5]]
@@ -127,13 +127,13 @@ def test_imputing_is_ready_for_gaps_that_training_did_not_have(tmp_path: Path) -
 def test_an_encoder_comes_back_from_plain_data_with_the_same_bits(tmp_path: Path) -> None:
     table = own(tmp_path, HOUSES, **AUTO)
     X, encoder = table.encoded(np.array([0, 1, 2]))
-    again = checked(ColumnEncoder, json.loads(json.dumps(encoder.to_json())), "columns")
+    again = checked(ColumnEncoder, json.loads(json.dumps(asdict(encoder))), "columns")
     assert again == encoder
     assert table.raw is not None
     np.testing.assert_array_equal(again.encode(table.raw.rows), X)
 
 
-def test_a_plain_table_goes_through_untouched_whatever_may_be_done_to_gaps(tmp_path: Path) -> None:
+def test_a_plain_table_is_unchanged_for_every_setting_of_gaps(tmp_path: Path) -> None:
     text = "a,b,y\n0.1,2,3\n0.30000000000000004,5,6\n"
     plain, ready = own(tmp_path, text), own(tmp_path, text, **AUTO)
     assert plain.X.tolist() == [[0.1, 2], [0.30000000000000004, 5]]
@@ -162,7 +162,7 @@ def test_the_digest_moves_with_raw_cells_and_with_the_settings_that_matter(tmp_p
     assert len({table.name for table in variants}) == len(variants)
 
 
-def test_copies_in_another_order_of_rows_have_one_digest_and_the_same_split(tmp_path: Path) -> None:
+def test_reordered_copies_have_one_digest_and_the_same_split(tmp_path: Path) -> None:
     lines = [f"{'red' if row % 3 else 'blue'},{row if row % 5 else ''},{row * row}" for row in range(30)]
     one = own(tmp_path, "\n".join(["c,a,y", *lines]), **AUTO)
     other = own(tmp_path, "\n".join(["c,a,y", *reversed(lines)]), **AUTO)
@@ -202,14 +202,14 @@ def test_other_ways_of_writing_dates(tmp_path: Path) -> None:
         own(tmp_path, text, dates=["d"])
 
 
-def test_a_column_with_very_many_texts_is_a_question_unless_it_is_named(tmp_path: Path) -> None:
+def test_a_column_with_too_many_texts_is_refused_unless_it_is_named(tmp_path: Path) -> None:
     text = "n,y\n" + "\n".join(f"name {row},{row % 7}" for row in range(51))
     with pytest.raises(UserError, match=r"has 51 different texts in 51 rows of 'n'.*'dataset.drop=\[n\]'"):
         own(tmp_path, text, categorical="auto")
     assert len(own(tmp_path, text, categorical=["n"]).encoded(np.arange(51))[1].feature_names) == 51
 
 
-def test_the_summary_says_in_words_what_each_column_became(tmp_path: Path) -> None:
+def test_the_summary_describes_the_encoding_of_each_column(tmp_path: Path) -> None:
     _, encoder = own(tmp_path, HOUSES, **AUTO).encoded(np.arange(4))
     assert describe_columns(json.loads(json.dumps(encoder.describe()))) == [
         "  colour: 3 columns of 0 and 1, one for each category ((missing), blue, red); all 0 for an unknown one",
@@ -220,7 +220,7 @@ def test_the_summary_says_in_words_what_each_column_became(tmp_path: Path) -> No
     assert describe_columns(ColumnEncoder.of_numbers(["a", "b"]).describe()) == ["  a, b: numbers"]
 
 
-def test_a_file_in_parts_is_the_file_and_a_refusal_counts_its_rows_from_the_beginning(tmp_path: Path) -> None:
+def test_a_file_read_in_parts_gives_equal_cells_and_row_numbers(tmp_path: Path) -> None:
     from dgpbench.data.table_files import parts
     from dgpbench.data.user_table import settings_of
 
@@ -238,7 +238,7 @@ def test_a_file_in_parts_is_the_file_and_a_refusal_counts_its_rows_from_the_begi
         [encoder.transform(part) for part in parts(tmp_path / "bad.csv", settings, ["a", "b"], 3)]
 
 
-def test_a_schema_can_be_had_of_a_frame_alone() -> None:
+def test_a_schema_can_be_made_from_a_frame() -> None:
     frame = pd.DataFrame({"a": [1.0, None, 3.0], "c": ["x", "y", "x"]})
     encoder = encoder_of(frame, missing="impute", categorical="auto")
     assert encoder.transform(frame).tolist() == [[1, 0, 1, 0], [2, 1, 0, 1], [3, 0, 1, 0]]
@@ -254,9 +254,7 @@ def test_a_schema_can_be_had_of_a_frame_alone() -> None:
         ("{}%", "no setting reads percent signs"),
     ],
 )
-def test_dates_and_numbers_that_no_setting_reads_yet_do_not_become_categories_unasked(
-    tmp_path: Path, form: str, advice: str
-) -> None:
+def test_dates_and_numbers_do_not_become_categories_by_default(tmp_path: Path, form: str, advice: str) -> None:
     text = "d,x,y\n" + "".join(f"{form.format(day)},{day % 3},{day}\n" for day in range(1, 11))
     with pytest.raises(UserError, match=rf"row 1 of 'd'.*: {advice}.*'dataset.categorical=\[d\]' makes categories"):
         own(tmp_path, text, **AUTO)

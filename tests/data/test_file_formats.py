@@ -1,4 +1,4 @@
-"""The formats of which no upstream file is at hand, on files of the same form."""
+"""Formats without an upstream file at hand, tested on files of the same form."""
 
 import io
 

@@ -1,6 +1,6 @@
 """The splits and tables of today, stored: a change of either would give other numbers under unchanged names.
 
-``golden_splits.json`` lies beside this file. Where a change is meant, write it anew from the repository's root, with
+``golden_splits.json`` is beside this file. After an intended change, rewrite it from the repository's root with
 the upstream files at hand, and say so in the changelog, since all records made before it are then of other splits:
 
     python tests/data/test_golden_splits.py
@@ -69,7 +69,7 @@ def table_described(name):
 
 
 def cells_digest(path):
-    """sha256 of a csv's cells, whatever its line ends."""
+    """sha256 of a csv's cells, for any line ends."""
     with path.open(encoding="utf-8", newline="") as file:
         return hashlib.sha256(json.dumps(list(csv.reader(file))).encode()).hexdigest()
 
@@ -108,7 +108,7 @@ def test_upstream_tables_are_those_stored(name, golden, upstream):
 
 @pytest.mark.parametrize("name", ["boston", *MIRRORED])
 def test_the_configuration_names_the_tables_that_are_stored(name, golden):
-    """Without the upstream files too: what a download is recognised by is what was verified when they were at hand."""
+    """Also without the upstream files: downloads are recognised by the digests verified when they were at hand."""
     spec = specs()[name]
     assert {key: spec[key] for key in golden["tables"][name]} == golden["tables"][name]
 
@@ -128,7 +128,7 @@ def test_the_stored_tables_are_those_of_the_upstream_manifest(name, golden, upst
 
 
 @pytest.mark.parametrize("name", [name for name in ("boston", *MIRRORED) if specs()[name].get("classic")])
-def test_the_stored_classic_splits_need_no_table(name, golden):
+def test_the_stored_classic_splits_do_not_need_the_table(name, golden):
     spec = specs()[name]
     last = min(9, spec["classic"]["num_splits"] - 1)
     drawn = classic_permutations(spec["n"], last + 1)
@@ -166,7 +166,7 @@ def test_an_extrapolation_is_drawn_as_it_is_documented():
 
 @pytest.mark.parametrize("num_rows", [7, 8, 9])
 def test_a_share_of_the_rows_is_rounded_to_the_nearest(num_rows):
-    """506 x 0.9 = 455.4 cannot tell rounding from cutting off; 8 x 0.9 = 7.2 and 7 x 0.8 = 5.6 can."""
+    """506 x 0.9 = 455.4 does not distinguish rounding from truncation; 8 x 0.9 = 7.2 and 7 x 0.8 = 5.6 do."""
     table = type(table_of("step"))("t", np.arange(num_rows)[:, None], np.arange(num_rows), ("x",), "y")
     for tenths in range(1, 10):
         exact = tenths * num_rows / 10

@@ -62,7 +62,7 @@ def year(**more: Any) -> dict[str, Any]:
     return {**specs()["year"], **more}
 
 
-def test_years_target_is_its_first_column_and_no_digest_makes_it_unverified(mirrored: Path) -> None:
+def test_years_target_is_its_first_column_and_without_digest_unverified(mirrored: Path) -> None:
     table = load(year())
     assert table.X.shape == (12, 90)
     assert table.y.tolist() == list(range(1950, 1962))

@@ -48,7 +48,7 @@ def test_a_table_in_a_mirror_directory_is_read_where_it_is(
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_the_configuration_says_what_the_manifest_says(name: str, mirror: Path) -> None:
+def test_the_configuration_matches_the_manifest(name: str, mirror: Path) -> None:
     spec, published = AS_PUBLISHED[name], manifest(mirror)[name]
     names = published["columns"]["names"]
     assert (spec["n"], spec["d"], spec["columns"]) == (published["n"], published["d"], names)
@@ -130,7 +130,7 @@ def test_a_copy_that_a_spreadsheet_saved_is_imported_with_equal_bits(name, endin
     assert load(spec).digest_xy_ordered == expected.digest_xy_ordered
 
 
-def test_a_copy_without_a_header_is_imported_whole_though_its_numbers_have_letters(mirror, tmp_path, monkeypatch):
+def test_a_copy_without_header_is_imported_whole_despite_exponents(mirror, tmp_path, monkeypatch):
     monkeypatch.setenv("DGPBENCH_MIRROR", str(mirror))
     spec = specs()["yacht"]
     expected = load(spec)

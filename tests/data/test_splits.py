@@ -98,7 +98,7 @@ def test_extrapolation_tests_the_lower_half_along_one_direction() -> None:
     assert x[split.test].max() < x[split.train].min() or x[split.test].min() > x[split.train].max()
 
 
-def test_extrapolation_leaves_out_features_that_hardly_vary_on_published_tables_only() -> None:
+def test_extrapolation_ignores_near_constant_features_of_published_tables() -> None:
     A = draw(30)
     A[:, 1:3] *= 1e-6
     task = TaskSettings("extrapolation")
@@ -118,7 +118,7 @@ def test_extrapolation_leaves_out_features_that_hardly_vary_on_published_tables_
     assert A[own.test, 0].min() < A[own.train, 0].max()
 
 
-def test_classic_refuses_a_copy_in_another_order_and_a_table_without_published_splits() -> None:
+def test_classic_refuses_reordered_copies_and_tables_without_splits() -> None:
     A = draw(20)
     spec = {"kind": "uci", "classic": {"num_splits": 20}, "digest_xy_ordered": table(A).digest_xy_ordered}
     assert len(make_split(table(A), TaskSettings("classic"), 19, spec).train) == 18
@@ -150,6 +150,6 @@ def test_a_split_that_does_not_exist_is_refused(task: TaskSettings, split: int, 
         make_split(table(draw(9)), task, split, spec)
 
 
-def test_no_feature_to_extrapolate_along_is_refused() -> None:
+def test_a_table_without_a_feature_to_extrapolate_along_is_refused() -> None:
     with pytest.raises(UserError, match="no feature of t varies enough"):
         make_split(Table("t", np.ones((4, 1)), np.arange(4.0), ("a",), "y"), TaskSettings("extrapolation"), 0, CSV)

@@ -62,7 +62,7 @@ def test_test_rows_change_nothing(A: np.ndarray, B: np.ndarray) -> None:
     np.testing.assert_allclose(standardiser.mean_X, A[:, :3].mean(axis=0), rtol=1e-12, atol=1e-9)
 
 
-def test_a_constant_feature_is_dropped_though_its_computed_deviation_is_not_zero() -> None:
+def test_a_constant_feature_is_dropped_despite_rounding_of_its_deviation() -> None:
     A = np.random.Generator(np.random.PCG64(0)).standard_normal((10741, 4))
     A[:, 1] = 0.998  # naval's P1
     assert A[:, 1].std() > 0
@@ -79,7 +79,7 @@ def test_a_feature_that_varies_in_the_test_rows_alone_is_dropped() -> None:
     assert standardiser.transform(np.array([[5.0, 1, 2]]), np.array([3.0])).X.shape == (1, 2)
 
 
-def test_a_feature_that_hardly_varies_is_dropped_where_a_threshold_is_given() -> None:
+def test_a_near_constant_feature_is_dropped_if_a_threshold_is_set() -> None:
     A = np.arange(16.0).reshape(4, 4)
     A[:, 2] *= 1e-5
     assert fit(A).dropped == ()

@@ -1,4 +1,4 @@
-"""The digests, against values worked out by the definition, and what they notice."""
+"""Digests, compared with values computed from their definition."""
 
 import hashlib
 import struct
@@ -36,18 +36,18 @@ def test_the_digest_ignores_the_order_of_rows_and_the_sign_of_zero(A: np.ndarray
     assert table(np.array(rows)).digest_xy == table(np.where(A == 0, -A, A)).digest_xy == table(A).digest_xy
 
 
-def test_the_ordered_digest_notices_the_order_of_rows() -> None:
+def test_the_ordered_digest_depends_on_the_order_of_rows() -> None:
     A = np.arange(6.0).reshape(2, 3)
     assert table(A).digest_xy_ordered != table(A[::-1]).digest_xy_ordered
 
 
-def test_the_digest_notices_the_last_bit() -> None:
+def test_the_digest_depends_on_the_last_bit() -> None:
     A = np.arange(6.0).reshape(2, 3)
     changed = A.copy()
     changed[1, 2] = np.nextafter(5.0, 6.0)
     assert table(A).digest_xy != table(changed).digest_xy
 
 
-def test_parts_that_do_not_belong_together_make_no_table() -> None:
+def test_parts_of_different_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="do not fit together"):
         Table("t", np.zeros((3, 2)), np.zeros(2), ("a", "b"), "y")

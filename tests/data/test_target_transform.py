@@ -1,6 +1,6 @@
-"""Targets that are transformed for training: what is predicted and scored is y in its original units."""
+"""Targets transformed for training; predictions and scores are of y in its original units."""
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +9,6 @@ from scipy.optimize import check_grad
 from scipy.stats import norm
 
 from dgpbench import DeepGPRegressor, load
-from dgpbench.data import target_transform
 from dgpbench.data.standardise import Standardiser
 from dgpbench.data.target_transform import Log, SinhArcsinh
 from dgpbench.errors import NonFinitePredictions
@@ -23,23 +22,23 @@ WARPS = pytest.mark.parametrize("warp", [Log(), SKEWED], ids=["log", "sinh_arcsi
 
 
 def frame(num: int, seed: int) -> pd.DataFrame:
-    """A price whose logarithm is a function of x and Gaussian noise."""
+    """A price with a logarithm that is a function of x plus Gaussian noise."""
     draws = np.random.default_rng(seed)
     x = draws.uniform(-2, 2, num)
     return pd.DataFrame({"x": x, "price": np.exp(np.sin(2 * x) + 5 + 0.8 * draws.standard_normal(num))})
 
 
-def run_of(directory, train: pd.DataFrame, test: pd.DataFrame, *words: str) -> door.Run:
+def run_of(directory, train: pd.DataFrame, test: pd.DataFrame, *words: str) -> fit_once.Run:
     directory.mkdir()
     for name, each in (("train", train), ("test", test)):
         each.to_csv(directory / f"{name}.csv", index=False)
     paths = (f"dataset.path={directory / 'train.csv'}", f"dataset.test_path={directory / 'test.csv'}")
     given = ("dataset=csv", *paths, f"dataset.target={train.columns[-1]}", "task=fixed")
-    return door.run(directory / "results", *given, "budget=smoke", *words)
+    return fit_once.run(directory / "results", *given, "budget=smoke", *words)
 
 
 @pytest.mark.full
-def test_a_transform_by_log_has_the_predictions_of_the_logarithms_carried_over(tmp_path):
+def test_a_log_transform_maps_the_predictions_of_the_logarithms(tmp_path):
     train, test = frame(60, 0), frame(25, 1)
     by_hand = [each.assign(price=np.log(each["price"])) for each in (train, test)]
     found = run_of(tmp_path / "log", train, test, "method=gpr", "dataset.target_transform=log")
@@ -66,7 +65,7 @@ def test_skewed_noise_is_calibrated_after_the_transform_and_not_before(tmp_path)
 
 
 @WARPS
-def test_the_density_is_that_of_the_distribution_function_and_has_its_moments(warp):
+def test_the_density_is_the_derivative_of_the_cdf_and_has_its_moments(warp):
     draws = np.random.default_rng(0)
     found = WarpedMixture(GaussianMixture(draws.normal(size=(3, 1, 1)), draws.uniform(0.1, 1, size=(3, 1, 1))), warp)
 
@@ -129,7 +128,8 @@ def test_sinh_arcsinh_is_fitted_by_maximum_likelihood():
 def test_the_likelihoods_gradient_is_its_derivative():
     y = np.random.default_rng(4).standard_t(3, size=50)
     at = np.array([0.3, -0.2, 0.4, -0.5])
-    assert check_grad(lambda p: target_transform._loss(p, y)[0], lambda p: target_transform._loss(p, y)[1], at) < 1e-6
+    loss = SinhArcsinh._loss
+    assert check_grad(lambda p: loss(p, y)[0], lambda p: loss(p, y)[1], at) < 1e-6
 
 
 @pytest.mark.full
@@ -161,10 +161,10 @@ def test_log_refuses_targets_that_have_none(tmp_path, capsys):
     train = frame(30, 9).assign(price=lambda rows: rows["price"] - rows["price"].median())
     train.to_csv(tmp_path / "table.csv", index=False)
     words = ("dataset=csv", f"dataset.path={tmp_path / 'table.csv'}", "dataset.target=price", "method=gpr")
-    assert door.command("run", *words, "dataset.target_transform=log", "budget=smoke") == 2
-    said = capsys.readouterr().err
-    assert "needs a target above 0, and 1" in said
-    assert "dataset.target_transform=sinh_arcsinh accepts any" in said
+    assert fit_once.command("run", *words, "dataset.target_transform=log", "budget=smoke") == 2
+    message = capsys.readouterr().err
+    assert "needs a target above 0, and 1" in message
+    assert "dataset.target_transform=sinh_arcsinh accepts any" in message
 
 
 def test_below_zero_a_log_transform_has_no_density():
@@ -174,7 +174,7 @@ def test_below_zero_a_log_transform_has_no_density():
     assert (found.cdf(y) == 0).all()
 
 
-def test_moments_that_overflow_are_a_failure_and_no_number():
+def test_moments_that_overflow_raise_an_error():
     with pytest.raises(NonFinitePredictions, match="moments"):
         WarpedMixture(GaussianMixture(np.full((1, 1, 1), 900.0), np.ones((1, 1, 1))), Log())
 

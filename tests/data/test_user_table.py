@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +21,7 @@ def own(tmp_path: Path, text: str | bytes, name: str = "t.csv", **options: objec
     return load({**specs()["csv"], "path": str(file), "target": "y", **options})
 
 
-def test_a_table_is_read_with_its_names_and_known_by_its_digest(tmp_path: Path) -> None:
+def test_a_table_is_read_with_its_names_and_digest(tmp_path: Path) -> None:
     table = own(tmp_path, "a,y,b\n1,2,3\n4,5,6\n", "my table (1).csv")
     assert table.X.tolist() == [[1, 3], [4, 6]]
     assert table.y.tolist() == [2, 5]
@@ -37,8 +37,8 @@ def test_two_tables_of_one_name_have_two_identities(tmp_path: Path) -> None:
 def test_a_transform_of_the_target_is_another_run(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{a},{1 + a * a}\n" for a in range(30)))
     words = ("method=bayesian_ridge", "dataset=csv", f"dataset.path={tmp_path}/t.csv", "dataset.target=y")
-    plain = door.run(tmp_path / "plain", *words).record
-    log = door.run(tmp_path / "log", *words, "dataset.target_transform=log").record
+    plain = fit_once.run(tmp_path / "plain", *words).record
+    log = fit_once.run(tmp_path / "log", *words, "dataset.target_transform=log").record
     assert plain["identity"]["overrides"] == {}
     assert log["identity"]["overrides"] == {"dataset.target_transform": "log"}
     assert plain["config_hash"] != log["config_hash"]
@@ -124,7 +124,7 @@ def test_the_nearest_float_is_taken(tmp_path: Path) -> None:
         ("a,b,y\n1,2,1\n4,5,4\n", r"'a' of .*t.csv equals the target 'y' in every row: 'dataset.drop=\[a\]'"),
     ],
 )
-def test_a_table_that_cannot_be_used_is_refused_in_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+def test_an_unusable_user_table_is_refused(text: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=sentence) as refusal:
         own(tmp_path, text)
     assert "\n" not in str(refusal.value)
@@ -133,7 +133,7 @@ def test_a_table_that_cannot_be_used_is_refused_in_one_sentence(text: str, sente
 COUNTED = "id,a,y\n" + "\n".join(f"{(7 * row) % 10 + 1},{row % 3},{row * row}" for row in range(10))
 
 
-def test_a_column_that_counts_the_rows_in_whatever_order_is_a_question_with_two_answers(tmp_path: Path) -> None:
+def test_a_column_of_row_numbers_is_refused_with_both_settings(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'id' of .* numbers the rows.*'dataset.drop=\[id\]'.*'dataset.keep=\[id\]'"):
         own(tmp_path, COUNTED)
     assert own(tmp_path, COUNTED, drop=["id"]).feature_names == ("a",)
@@ -159,12 +159,12 @@ def test_marks_of_other_countries_are_read(tmp_path: Path) -> None:
     assert own(tmp_path, 'a,y\n"1,500",2\n3,4\n', thousands="comma").X.tolist() == [[1500], [3]]
 
 
-def test_texts_that_stand_for_no_value_can_be_named(tmp_path: Path) -> None:
+def test_texts_that_mark_missing_values_can_be_named(tmp_path: Path) -> None:
     assert own(tmp_path, "a,y\n1,2\n?,4\n3,4\n", na_values=["?"], missing="drop").X.tolist() == [[1], [3]]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_another_encoding_is_read_when_it_is_named(encoding: str, tmp_path: Path) -> None:
+def test_a_named_encoding_is_used(encoding: str, tmp_path: Path) -> None:
     assert own(tmp_path, "é,y\n1,2\n3,4\n".encode(encoding), encoding=encoding).feature_names == ("é",)
 
 
@@ -183,13 +183,13 @@ def test_every_format_gives_the_same_table_by_its_ending(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.xlsx", "t.xls", "t.csv.gz", "t.csv.xz"])
-def test_a_file_that_is_not_what_its_ending_says_is_one_sentence(name: str, tmp_path: Path) -> None:
+def test_a_file_that_contradicts_its_suffix_is_a_clean_error(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"t\.[a-z.]+ (is not|cannot be read)") as refusal:
         own(tmp_path, b"a,y\n1,2\n3,4\n", name)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_workbook_with_several_sheets_is_a_question(tmp_path: Path) -> None:
+def test_a_workbook_with_several_sheets_needs_a_choice(tmp_path: Path) -> None:
     with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
         for sheet, factor in (("first", 1), ("second", 10)):
             pd.DataFrame({"a": [factor, 2], "y": [3, 4]}).to_excel(book, sheet_name=sheet, index=False)
@@ -199,7 +199,7 @@ def test_a_workbook_with_several_sheets_is_a_question(tmp_path: Path) -> None:
     assert load({**spec, "sheet": "second"}).X.tolist() == [[10], [2]]
 
 
-def test_an_index_that_parquet_keeps_is_a_question(tmp_path: Path) -> None:
+def test_an_index_stored_in_parquet_needs_a_choice(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2], "y": [3, 4]}, index=pd.Index(["x", "z"], name="who")).to_parquet(tmp_path / "t.parquet")
     spec = {**specs()["csv"], "path": str(tmp_path / "t.parquet"), "target": "y"}
     with pytest.raises(UserError, match=r"has an index .* read as 'who': 'dataset.drop=\[who\]' leaves it out"):
@@ -221,7 +221,7 @@ def test_a_workbook_names_its_columns_in_the_first_row(tmp_path: Path) -> None:
         load(spec)
 
 
-def test_dates_of_a_workbook_never_pass_for_numbers_and_truths_are_1_and_0(tmp_path: Path) -> None:
+def test_dates_of_a_workbook_are_not_numbers_and_booleans_are_1_and_0(tmp_path: Path) -> None:
     frame = pd.DataFrame({"d": pd.to_datetime(["1970-01-03", "1970-01-02"]), "b": [True, False], "y": [3, 4]})
     frame.to_excel(tmp_path / "t.xlsx", index=False)
     spec = {**specs()["csv"], "path": str(tmp_path / "t.xlsx"), "target": "y"}
@@ -231,7 +231,7 @@ def test_dates_of_a_workbook_never_pass_for_numbers_and_truths_are_1_and_0(tmp_p
     assert table.encoded(np.arange(2))[0].tolist() == [[2, 1], [1, 0]]
 
 
-def test_a_target_with_a_slip_gets_the_name_that_was_meant(tmp_path: Path) -> None:
+def test_a_misspelt_target_gets_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="did you mean price"):
         own(tmp_path, "a,price\n1,2\n3,4\n", target="prize")
 

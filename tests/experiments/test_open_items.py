@@ -1,8 +1,8 @@
-"""Which methods an open item is about: its own, plug-ins that are loaded, and what the command line names."""
+"""Methods of an open item: its own, loaded plug-ins, and those named on the command line."""
 
 import json
 
-import door
+import fit_once
 import pytest
 
 RIDGE = """
@@ -27,7 +27,7 @@ def plugin(tmp_path):
 def planned(capsys, item: str, *words: str) -> set[tuple[str, str]]:
     """(method, layers) of the runs that an item plans."""
     capsys.readouterr()
-    assert door.command("plan", item, *words, "--json") == 0, capsys.readouterr().err
+    assert fit_once.command("plan", item, *words, "--json") == 0, capsys.readouterr().err
     runs = json.loads(capsys.readouterr().out)["runs"]
     told = [dict(each.split("=", 1) for each in run["overrides"]) for run in runs]
     return {(each["method"], each["method.num_layers"]) for each in told}
@@ -39,7 +39,7 @@ def test_a_plug_in_joins_an_open_item_on_all_its_data_and_splits(plugin, capsys)
     assert (name, "1") in planned(capsys, "dgpbench_uci", flag)
     assert ("star", "3") in planned(capsys, "dgpbench_uci", flag)
     capsys.readouterr()
-    assert door.command("plan", "dgpbench_uci_extrapolation", f"method={name}", flag, "--json") == 0
+    assert fit_once.command("plan", "dgpbench_uci_extrapolation", f"method={name}", flag, "--json") == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     told = [dict(each.split("=", 1) for each in run["overrides"]) for run in runs]
     assert {each["method"] for each in told} == {name}
@@ -60,12 +60,12 @@ def test_a_method_of_ours_joins_an_open_item_where_it_is_named(capsys):
 
 
 @pytest.mark.full
-def test_a_papers_table_takes_no_further_method(plugin, capsys):
+def test_a_papers_table_accepts_no_other_method(plugin, capsys):
     name, flag = plugin
     assert name not in {method for method, _ in planned(capsys, "lindinger2020_table1", flag)}
-    assert door.command("plan", "lindinger2020_table1", f"method={name}", flag) == 2
+    assert fit_once.command("plan", "lindinger2020_table1", f"method={name}", flag) == 2
     assert "leaves nothing of lindinger2020_table1" in capsys.readouterr().err
-    assert door.command("plan", "dgpbench_uci", "method=there_is_none") == 2
+    assert fit_once.command("plan", "dgpbench_uci", "method=there_is_none") == 2
     assert "unknown method 'there_is_none'" in capsys.readouterr().err
 
 
@@ -73,9 +73,9 @@ def test_a_papers_table_takes_no_further_method(plugin, capsys):
 def test_its_column_is_filled_and_the_others_are_missing(plugin, tmp_path, capsys):
     name, flag = plugin
     narrow = ("dataset=boston", "split=0,1", f"results_dir={tmp_path}/results")
-    assert door.command("reproduce", "dgpbench_uci", f"method={name}", flag, *narrow, *door.QUIET) == 0
+    assert fit_once.command("reproduce", "dgpbench_uci", f"method={name}", flag, *narrow, *fit_once.QUIET) == 0
     capsys.readouterr()
-    assert door.command("table", "dgpbench_uci", flag, *narrow, "--format", "csv") == 0
+    assert fit_once.command("table", "dgpbench_uci", flag, *narrow, "--format", "csv") == 0
     rows = [line.split(",") for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
     head = rows[0]
     counts = {

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-import door
+import fit_once
 import pytest
 from one_record import forge
 
@@ -24,7 +24,7 @@ NAME = "runs/interpolation/boston/mf-L3/lindinger2020-paper/split0-seed0+optimis
 
 def planned(capsys, results, *given):
     capsys.readouterr()
-    assert door.command("plan", ITEM, *SMALL, f"results_dir={results}", *given, "--json") == 0
+    assert fit_once.command("plan", ITEM, *SMALL, f"results_dir={results}", *given, "--json") == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -72,7 +72,7 @@ def test_the_steps_of_a_series_can_be_replaced(tmp_path):
 def test_a_series_that_starts_from_none_before_it_is_refused():
     entry = {"method": "fc", "split": 0, "starts_from": "mf_ng"}
     with pytest.raises(UserError, match="starts from mf_ng; the sweeps before it are: none"):
-        items._sweeps("an_item", [entry])
+        items.sweeps_of("an_item", [entry])
 
 
 def test_a_start_that_is_several_runs_is_refused():
@@ -87,7 +87,7 @@ def test_a_start_that_is_several_runs_is_refused():
 
 
 @pytest.mark.parametrize("place", ["", "results/", "/home/another/user/results/", "../elsewhere/"])
-def test_the_identity_names_the_start_by_its_own_and_not_by_a_path_of_a_machine(place):
+def test_the_identity_names_the_start_without_a_machines_path(place):
     given = ("method=fc", "optimiser=natgrad_adam")
     run = resolve_overrides([*given, f'init_from="{place}{NAME}"'])
     assert run.config["init_from"] == NAME
@@ -114,8 +114,8 @@ def test_a_plan_has_the_same_identities_wherever_its_results_are(tmp_path):
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Runs without training, of which mf on split 0 diverges for as long as the list holds it."""
-    door.without_training(monkeypatch)
+    """Runs without training; mf on split 0 diverges as long as the list contains it."""
+    fit_once.without_training(monkeypatch)
     from dgpbench.runs import execute
 
     made_up, bad = execute.fit_and_score, [("mf", 0)]
@@ -130,41 +130,41 @@ def failing(monkeypatch):
 
 
 @pytest.mark.full
-def test_what_starts_from_a_failed_run_is_not_run_and_is_named_with_the_reason(failing, tmp_path, capsys):
+def test_a_run_that_starts_from_a_failed_run_is_skipped_with_the_reason(failing, tmp_path, capsys):
     given = (ITEM, *SMALL, f"results_dir={tmp_path}", "progress=false")
-    assert door.command("reproduce", *given) == 1
-    said = capsys.readouterr().err
-    assert "6 runs: 4 done, 1 diverged, 1 blocked" in said
+    assert fit_once.command("reproduce", *given) == 1
+    messages = capsys.readouterr().err
+    assert "6 runs: 4 done, 1 diverged, 1 blocked" in messages
     (start,) = (tmp_path / "runs/interpolation/boston/mf-L3").glob("*/split0*")
-    assert f"was not run: the run it starts from, {start}, ended as diverged" in said
+    assert f"was not run: the run it starts from, {start}, ended as diverged" in messages
     found = planned(capsys, tmp_path)
     assert found["counts"] == {"done": 4, "failed": 1, "missing": 0, "conflict": 0, "blocked": 1}
     (blocked,) = [run for run in found["runs"] if run["state"] == "blocked"]
     assert blocked["why"] == f"{blocked['directory']} starts from {start}, which failed"
     assert not Path(blocked["directory"]).exists()
 
-    assert door.command("reproduce", *given) == 1  # nothing is done twice, and it is named again
+    assert fit_once.command("reproduce", *given) == 1  # nothing is done twice, and it is named again
     assert f"not run: {blocked['why']}" in capsys.readouterr().err
-    assert door.command("plan", *given[:-1]) == 0
+    assert fit_once.command("plan", *given[:-1]) == 0
     assert f"blocked: {blocked['why']}" in capsys.readouterr().out
     failing.clear()
-    assert door.command("reproduce", *given, "--retry-failed") == 0
+    assert fit_once.command("reproduce", *given, "--retry-failed") == 0
     assert planned(capsys, tmp_path)["counts"]["done"] == 6
 
 
 def test_what_starts_from_a_record_made_with_other_settings_is_not_run(failing, tmp_path, capsys):
     failing.clear()
     given = (ITEM, "dataset=boston", "split=0", "budget=smoke", f"results_dir={tmp_path}", "progress=false")
-    assert door.command("reproduce", *given, "method=mf") == 0
+    assert fit_once.command("reproduce", *given, "method=mf") == 0
     (path,) = tmp_path.rglob("record.json")
     forge(path, lambda record: record.update(config_hash="other"))
     capsys.readouterr()
-    assert door.command("reproduce", *given) == 2
+    assert fit_once.command("reproduce", *given) == 2
     assert "which has a record of other settings or code" in capsys.readouterr().err
     assert list(tmp_path.rglob("record.json")) == [path]
 
 
-def test_workers_begin_a_run_when_its_start_has_ended_and_not_before(tmp_path, monkeypatch):
+def test_workers_begin_a_run_only_after_its_start_has_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", worker.after_its_start)
     runs = runs_of(tmp_path)
     told = []
@@ -175,7 +175,7 @@ def test_workers_begin_a_run_when_its_start_has_ended_and_not_before(tmp_path, m
     ]
 
 
-def test_one_process_takes_the_start_first_in_whatever_order_runs_come(tmp_path, monkeypatch):
+def test_one_process_runs_the_start_first_in_any_order_of_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "one_run", worker.after_its_start)
     runs = runs_of(tmp_path)
     told = []
@@ -201,8 +201,8 @@ def arrays(monkeypatch):
         submitted.extend(chunks)
         return [Job(number) for number, _ in enumerate(chunks)]
 
-    monkeypatch.setattr(slurm, "_executor", lambda launcher, folder: folder.mkdir(parents=True, exist_ok=True))
-    monkeypatch.setattr(slurm, "_in_one_array", in_one_array)
+    monkeypatch.setattr(slurm, "executor_of", lambda launcher, folder: folder.mkdir(parents=True, exist_ok=True))
+    monkeypatch.setattr(slurm, "submit_array", in_one_array)
     return submitted
 
 
@@ -219,11 +219,11 @@ def test_an_array_task_has_a_run_and_its_start_in_this_order(per_task, tasks, ar
     assert arrays[0]()[:2] == ["failed", "blocked"]
 
 
-def test_a_run_whose_start_is_in_the_queue_already_is_submitted_later_and_named(arrays, tmp_path, monkeypatch):
-    runs, said = runs_of(tmp_path), []
+def test_a_run_is_not_submitted_while_its_start_is_queued(arrays, tmp_path, monkeypatch):
+    runs, messages = runs_of(tmp_path), []
     queued = {str(run.directory): "3_0" for run in runs if key(run) == ("mf", 1)}
     monkeypatch.setattr(slurm, "in_queue", lambda folder: queued)
-    slurm.submit_missing(runs, slurm.read_launcher(), str(tmp_path), said.append, waiting=False)
+    slurm.submit_missing(runs, slurm.read_launcher(), str(tmp_path), messages.append, waiting=False)
     assert sorted(key(run) for chunk in arrays for run in chunk.runs) == [("fc", 0), ("fc", 2), ("mf", 0), ("mf", 2)]
-    assert "4 runs submitted" in said[0]
-    assert "1 in the queue already, 1 not yet, as the run that each starts from is in the queue" in said[0]
+    assert "4 runs submitted" in messages[0]
+    assert "1 in the queue already, 1 not yet, as the run that each starts from is in the queue" in messages[0]

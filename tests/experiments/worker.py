@@ -9,7 +9,7 @@ from dgpbench.system import interrupts
 
 
 def after_its_start(run):
-    """Takes longer where others start from it; fails on split 0, and where what it starts from has left no mark yet."""
+    """Take longer if other runs start from this one; fail on split 0, and if the start has left no mark yet."""
     if run.split == 0 and run.start is None:
         return Outcome("failed", None, "a toy failure")
     if run.start is not None and not (run.start / "mark").exists():
@@ -23,7 +23,7 @@ def after_its_start(run):
 
 
 def until_told(run):
-    """Works for a minute, and leaves a mark where it is told to end."""
+    """Work for a minute, and leave a mark on a signal to end."""
     run.directory.mkdir(parents=True)
     (run.directory / "begun").touch()
     with interrupts.handled([signal.SIGTERM]):

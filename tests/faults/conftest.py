@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fault_tools import TINY, Zygote, mounted
+from fault_tools import TINY, ForkServer, mounted
 
 HERE = Path(__file__).parent
 
@@ -17,8 +17,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    process = Zygote()
+def fork_server() -> Iterator[ForkServer]:
+    process = ForkServer()
     yield process
     process.end()
 
@@ -41,7 +41,7 @@ def tiny(tmp_path: Path) -> Callable[..., int]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """A tmpfs of a given size, such as ``disk("size=64k")``; called again, it is remounted with other options."""
+    """Return a function that mounts a tmpfs, such as ``disk("size=64k")``, and remounts it when called again."""
     target = tmp_path / "disk"
     target.mkdir()
 

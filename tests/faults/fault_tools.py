@@ -1,4 +1,4 @@
-"""What the rows of the fault table share: a tiny run, a warm worker, and how to wait for something to happen."""
+"""Tools of the fault table: a tiny run, a fork server, and waiting for a condition."""
 
 import json
 import os
@@ -29,28 +29,28 @@ EVERY_STEP = {"DGPBENCH_CHECKPOINT_SECONDS": "0"}
 
 @dataclass(frozen=True)
 class Job:
-    """A child of the zygote."""
+    """A child process of the fork server."""
 
-    zygote: "Zygote"
+    fork_server: "ForkServer"
     pid: int
     log: Path
 
     def wait(self) -> int:
-        """Its exit code, or minus the signal that ended it."""
-        return self.zygote.ask({"pid": self.pid})
+        """Return the exit code, or minus the signal that ended the process."""
+        return self.fork_server.request({"pid": self.pid})
 
     @property
     def text(self) -> str:
-        """What it has printed."""
+        """Printed output."""
         return self.log.read_text()
 
 
-class Zygote:
-    """The warm process; see ``zygote.py``."""
+class ForkServer:
+    """Client of ``fork_server.py``."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("zygote.py"))],
+            [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -64,7 +64,7 @@ class Zygote:
         self.count += 1
         log = folder / f"log-{self.count}.txt"
         request = {"arguments": arguments, "folder": str(folder), "code": code, "output": str(log)}
-        return Job(self, self.ask(request | {"environment": environment}), log)
+        return Job(self, self.request(request | {"environment": environment}), log)
 
     def run(self, arguments: list[str], folder: Path, **more: str) -> Job:
         """Start and wait for exit code 0."""
@@ -73,8 +73,8 @@ class Zygote:
         assert code == 0, job.text
         return job
 
-    def ask(self, request: dict):
-        """One request, one answer."""
+    def request(self, request: dict):
+        """Send a request and return the response."""
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         return self._answer()
@@ -83,7 +83,7 @@ class Zygote:
         return json.loads(self.process.stdout.readline())
 
     def end(self) -> None:
-        """End it, and whatever a test that failed has left running."""
+        """Kill the server and all processes that a failed test has left running."""
         for child in psutil.Process(self.process.pid).children(recursive=True):
             child.kill()
         self.process.kill()
@@ -91,9 +91,9 @@ class Zygote:
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait until something is true.
+    """Wait until a condition is true.
 
-    :raises AssertionError: where that takes too long
+    :raises AssertionError: after this many seconds
     """
     end = time.monotonic() + seconds
     while not condition():
@@ -102,14 +102,14 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def the_record(folder: Path) -> dict:
-    """The only record below a folder, its files checked."""
+    """Return the only record below a folder, after verifying its files."""
     (path,) = folder.rglob(store.RECORD)
     assert store.verify_run(path.parent) == []
     return store.read_record(path)
 
 
 def one_sentence(text: str) -> str:
-    """What a user is told of what cannot be done: one line, no traceback."""
+    """Return an error message after checking that it is one line without a traceback."""
     text = text.strip()
     assert text.startswith("dgpbench: "), text
     assert "\n" not in text, text
@@ -118,6 +118,6 @@ def one_sentence(text: str) -> str:
 
 
 def mounted(target: Path, options: str) -> bool:
-    """Mount a tmpfs, or remount it; whether that could be done."""
+    """Mount or remount a tmpfs; return whether that succeeded."""
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(target)]
     return os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0

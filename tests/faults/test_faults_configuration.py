@@ -1,4 +1,4 @@
-"""``dgpbench validate``: whatever is typed, 0, or 2 with one sentence, before TensorFlow is imported."""
+"""``dgpbench validate`` exits with 0, or with 2 and one sentence, before TensorFlow is imported."""
 
 import contextlib
 import io
@@ -34,7 +34,7 @@ KEYS = st.one_of(
 
 @st.composite
 def fitting(draw):
-    """A setting with a value of its own kind, often in range: what gets past the first checks."""
+    """Draw a setting and a value of its type, often in range, to pass the first checks."""
     key, setting, _ = draw(st.sampled_from(documented()))
     kinds = {int: st.integers(1, 50), float: st.floats(1e-3, 1.0), bool: st.booleans()}
     values = [kinds[setting.kind]] if setting.kind in kinds else [TEXTS]
@@ -53,13 +53,13 @@ OVERRIDES = st.lists(st.one_of(GROUP, fitting(), OTHER), max_size=5)
 
 @settings(max_examples=200, deadline=None)
 @given(OVERRIDES)
-def test_whatever_is_typed_validate_says_yes_or_one_sentence(overrides):
+def test_validate_accepts_any_text_or_gives_a_clean_error(overrides):
     _check(["validate", *overrides])
 
 
 @settings(max_examples=60, deadline=None)
 @given(GROUP, st.lists(fitting(), min_size=1, max_size=3))
-def test_settings_of_the_right_kind_are_taken_or_refused_in_one_sentence(group, overrides):
+def test_settings_of_the_right_kind_pass_or_give_a_clean_error(group, overrides):
     _check(["validate", group, *overrides])
 
 
@@ -67,24 +67,24 @@ def test_settings_of_the_right_kind_are_taken_or_refused_in_one_sentence(group, 
 @given(
     st.lists(TEXTS, max_size=3), st.sampled_from(["validate", "list", "show", "data", "plan", "table", "results", ""])
 )
-def test_whatever_follows_a_light_command_is_no_traceback(texts, command):
-    """``show`` and ``plan`` read files whose names nobody checked."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+def test_a_light_command_never_ends_in_a_traceback(texts, command):
+    """``show`` and ``plan`` read files with unchecked names."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as message:
         try:
             code = main([command, *(text for text in texts if not text.startswith("-"))])
         except SystemExit as stop:  # argparse's --help
             code = stop.code
     assert code in (0, 1, 2)
     if code == 2:
-        one_sentence(said.getvalue())
+        one_sentence(message.getvalue())
 
 
 def _check(arguments) -> None:
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as message:
         code = main(arguments)
     assert code in (0, 2), (code, arguments)
     if code == 2:
-        one_sentence(said.getvalue())
+        one_sentence(message.getvalue())
 
 
 def test_validate_imports_no_tensorflow_and_runs_nothing(tmp_path):
@@ -132,13 +132,13 @@ NO_OVERRIDES = ("hydra/launcher=submitit_nothing", "++hydra.callbacks.x.${datase
 def test_a_configuration_cannot_name_code_of_its_own(override, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", override, "budget=smoke"]) == 2
-    said = one_sentence(capsys.readouterr().err)
-    assert "may name code" in said or "hydra" not in override.split("=")[0] or override in NO_OVERRIDES
+    message = one_sentence(capsys.readouterr().err)
+    assert "may name code" in message or "hydra" not in override.split("=")[0] or override in NO_OVERRIDES
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("override", ["hydra.run.dir=x/y", "hydra.launcher.n_jobs=2", "hydra/launcher=joblib"])
-def test_a_key_of_hydras_that_names_no_code_is_taken(override):
+def test_a_hydra_key_that_does_not_name_code_is_accepted(override):
     assert main(["validate", override, "method=gpr", "dataset=diabetes"]) == 0
 
 
@@ -169,7 +169,7 @@ def test_a_key_that_is_added_or_removed_is_refused(override, capsys):
     assert ("adds or removes" in (text := one_sentence(capsys.readouterr().err))) or "unknown setting" in text
 
 
-def test_a_configuration_cannot_name_a_folder_of_others_that_do(tmp_path, monkeypatch, capsys):
+def test_a_configuration_cannot_name_a_folder_that_names_code(tmp_path, monkeypatch, capsys):
     (tmp_path / "others" / "hydra" / "callbacks").mkdir(parents=True)
     (tmp_path / "others" / "hydra" / "callbacks" / "x.yaml").write_text("x: {_target_: os.mkdir, path: exploded}")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Truncated files: named, never read by half, never in the way of what is whole."""
+"""Truncated files are named, are never read in part, and do not affect intact files."""
 
 import shutil
 
@@ -32,7 +32,7 @@ def truncate(path, share):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_truncated_record_is_named_and_the_run_is_carried_out_again(share, kept, tiny, capsys):
+def test_a_truncated_record_is_named_and_the_run_is_rerun(share, kept, tiny, capsys):
     results, run = kept
     scores = the_record(results)["scores"]
     truncate(run / store.RECORD, share)
@@ -43,7 +43,7 @@ def test_a_truncated_record_is_named_and_the_run_is_carried_out_again(share, kep
 
 
 @pytest.mark.parametrize("name", store.FILES)
-def test_a_truncated_file_beside_a_record_is_named_and_quarantined_on_request(name, kept, capsys):
+def test_a_truncated_file_of_a_run_is_named_and_quarantined(name, kept, capsys):
     results, run = kept
     truncate(run / name, 0.5)
     capsys.readouterr()
@@ -54,17 +54,17 @@ def test_a_truncated_file_beside_a_record_is_named_and_quarantined_on_request(na
 
 
 @pytest.mark.parametrize("name", ["trace.parquet", "points.parquet", "posterior.npz"])
-def test_a_picture_of_a_run_with_a_truncated_file_is_one_sentence(name, kept, capsys):
+def test_plotting_a_run_with_a_truncated_file_is_a_clean_error(name, kept, capsys):
     _, run = kept
     truncate(run / name, 0.5)
     capsys.readouterr()
     code = main(["show", str(run), "--plot"])
-    said = capsys.readouterr()
-    assert name in said.out
-    assert code == 0 or (code == 2 and one_sentence(said.err))
+    message = capsys.readouterr()
+    assert name in message.out
+    assert code == 0 or (code == 2 and one_sentence(message.err))
 
 
-def test_starting_from_a_run_whose_parameters_are_truncated_is_one_sentence(kept, tiny, capsys):
+def test_starting_from_truncated_parameters_is_a_clean_error(kept, tiny, capsys):
     _, run = kept
     truncate(run / store.PARAMETERS, 0.5)
     capsys.readouterr()
@@ -84,30 +84,30 @@ def test_the_report_of_a_store_with_a_truncated_file_is_written(name, kept, tiny
 
 
 @pytest.fixture(scope="module")
-def whole(zygote, tmp_path_factory):
+def whole(fork_server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    zygote.run(["run", *TINY], folder)
+    fork_server.run(["run", *TINY], folder)
     return the_record(folder)["scores"]
 
 
 @pytest.mark.parametrize("damaged", [1, 2], ids=["the newest", "both"])
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_a_truncated_checkpoint_is_passed_over_and_the_same_bits_come_out(damaged, share, whole, zygote, tmp_path):
+def test_a_truncated_checkpoint_is_skipped_and_the_bits_are_the_same(damaged, share, whole, fork_server, tmp_path):
     import os
     import signal
 
-    job = zygote.start(["run", *TINY], tmp_path, **EVERY_STEP)
+    job = fork_server.start(["run", *TINY], tmp_path, **EVERY_STEP)
     until(lambda: len(list(tmp_path.rglob("step-*.npz"))) == 2)
     os.kill(job.pid, signal.SIGTERM)
     if job.wait() == 0:
         pytest.skip("the run was over before the signal came")
     for path in sorted(tmp_path.rglob("step-*.npz"), reverse=True)[:damaged]:
         truncate(path, share)
-    zygote.run(["run", *TINY], tmp_path)
+    fork_server.run(["run", *TINY], tmp_path)
     assert the_record(tmp_path)["scores"] == whole
 
 
-def test_stale_checkpoints_of_higher_steps_do_not_push_out_new_ones(tmp_path):
+def test_stale_checkpoints_of_higher_steps_do_not_replace_new_ones(tmp_path):
     import tensorflow as tf
 
     from dgpbench.training.checkpoints import Checkpoints

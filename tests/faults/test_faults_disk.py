@@ -17,7 +17,7 @@ from dgpbench.system.files import replacing
 @pytest.mark.parametrize(
     ("size", "interval", "what"), [("16k", "1000", "split0-seed0"), ("32k", "0", "step-")], ids=["record", "checkpoint"]
 )
-def test_a_full_disk_is_one_sentence_and_with_room_the_run_goes_on(
+def test_a_full_disk_is_a_clean_error_and_the_run_resumes_with_room(
     size, interval, what, small_disk, tiny, monkeypatch, capsys
 ):
     monkeypatch.setenv("DGPBENCH_CHECKPOINT_SECONDS", interval)
@@ -33,7 +33,7 @@ def test_a_full_disk_is_one_sentence_and_with_room_the_run_goes_on(
     assert the_record(disk)["status"] == "done"
 
 
-def test_a_cache_on_a_full_disk_is_one_sentence_and_holds_nothing(small_disk, monkeypatch, httpserver: HTTPServer):
+def test_a_cache_on_a_full_disk_is_a_clean_error_and_stays_empty(small_disk, monkeypatch, httpserver: HTTPServer):
     disk = small_disk("size=64k")
     monkeypatch.setenv("DGPBENCH_CACHE", str(disk))
     httpserver.expect_request("/t.csv").respond_with_data(b"a,b,y\n" + b"1,2,3\n" * 50_000)
@@ -59,7 +59,7 @@ def read_only(small_disk, tiny):
     return small_disk("ro")
 
 
-def test_a_run_into_a_read_only_store_is_one_sentence(read_only, tiny, capsys):
+def test_a_run_into_a_read_only_store_is_a_clean_error(read_only, tiny, capsys):
     assert tiny("split=1", folder=read_only) == 2
     assert "Read-only file system" in one_sentence(capsys.readouterr().err.strip().splitlines()[-1])
 
@@ -70,13 +70,13 @@ def test_a_read_only_store_can_be_read(command, read_only, capsys):
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_a_picture_beside_a_read_only_record_is_one_sentence(read_only, capsys):
+def test_a_picture_beside_a_read_only_record_is_a_clean_error(read_only, capsys):
     capsys.readouterr()
     assert main(["show", str(read_only), "--plot"]) == 2
     assert "Read-only file system" in one_sentence(capsys.readouterr().err)
 
 
-def test_a_report_into_a_read_only_store_is_one_sentence(read_only, capsys):
+def test_a_report_into_a_read_only_store_is_a_clean_error(read_only, capsys):
     capsys.readouterr()
     assert main(["report", str(read_only)]) == 2
     assert "Read-only file system" in one_sentence(capsys.readouterr().err)
@@ -103,8 +103,8 @@ def test_a_full_folder_for_temporary_files_is_named_as_such(small_disk, monkeypa
     monkeypatch.setattr(tempfile, "tempdir", str(disk))
     (disk / "full").write_bytes(b"1" * 12_000)
     os.mkfifo(tmp_path / "pipe")
-    said = f"the folder for temporary files, {disk}, is full.*set TMPDIR"
-    with pytest.raises(UserError, match=said), replacing(tmp_path / "pipe") as partial:
+    message = f"the folder for temporary files, {disk}, is full.*set TMPDIR"
+    with pytest.raises(UserError, match=message), replacing(tmp_path / "pipe") as partial:
         partial.write_bytes(b"1" * 20_000)
 
     def write(*_):

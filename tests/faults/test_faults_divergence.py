@@ -26,7 +26,7 @@ def indefinite(monkeypatch):
     return below
 
 
-def test_an_indefinite_kernel_matrix_is_tried_again_with_more_jitter_and_then_diverges(indefinite, tiny, tmp_path):
+def test_an_indefinite_kernel_matrix_retries_with_jitter_and_then_diverges(indefinite, tiny, tmp_path):
     indefinite(1.0)
     assert tiny() == 1
     record = the_record(tmp_path)
@@ -38,7 +38,7 @@ def test_an_indefinite_kernel_matrix_is_tried_again_with_more_jitter_and_then_di
     assert all("nan" in note["after"] for note in retries)
 
 
-def test_more_jitter_that_helps_gives_a_run_whose_record_says_so(indefinite, tiny, tmp_path):
+def test_the_record_states_the_jitter_that_helped(indefinite, tiny, tmp_path):
     indefinite(5e-6)
     assert tiny() == 0
     record = the_record(tmp_path)
@@ -49,8 +49,8 @@ def test_more_jitter_that_helps_gives_a_run_whose_record_says_so(indefinite, tin
 
 
 @pytest.mark.parametrize(("rows", "retries"), [("train", 2), ("test", 0)])
-def test_training_rows_alone_decide_whether_a_fit_begins_again(rows, retries, tiny, tmp_path, monkeypatch):
-    """Predictions of test rows that are no numbers are a diverged run, and no reason for another fit."""
+def test_training_rows_alone_decide_on_a_restart(rows, retries, tiny, tmp_path, monkeypatch):
+    """Predictions that are not finite make a run diverged and do not cause a restart."""
     from dgpbench.errors import NonFinitePredictions
     from dgpbench.methods.predictor import MixturePredictor
 
@@ -69,7 +69,7 @@ def test_training_rows_alone_decide_whether_a_fit_begins_again(rows, retries, ti
     assert len([note for note in record["notes"] if "retry" in note]) == retries
 
 
-def test_a_method_without_jitter_is_not_tried_again(tiny, tmp_path, monkeypatch):
+def test_a_method_without_jitter_is_not_restarted(tiny, tmp_path, monkeypatch):
     from dgpbench.errors import Diverged
     from dgpbench.methods import single_layer
 
@@ -87,9 +87,7 @@ def test_a_method_without_jitter_is_not_tried_again(tiny, tmp_path, monkeypatch)
     assert len(calls) == 1
 
 
-def test_a_retry_does_not_start_from_the_checkpoint_of_the_attempt_that_diverged(
-    indefinite, tiny, tmp_path, monkeypatch
-):
+def test_a_retry_does_not_use_the_diverged_attempts_checkpoint(indefinite, tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("DGPBENCH_CHECKPOINT_SECONDS", "0")
     indefinite(0.0)
     assert tiny(f"method.jitter={10.0 * 1e-6!r}", folder=tmp_path / "plain") == 0
@@ -112,13 +110,13 @@ def test_a_learning_rate_far_too_large_diverges_and_has_no_scores(rate, tiny, tm
 
 
 @pytest.mark.parametrize("rate", ["nan", "inf", "-inf", "-1", "0", "null", "fast"])
-def test_a_learning_rate_that_is_none_is_refused(rate, tiny, tmp_path, capsys):
+def test_an_invalid_learning_rate_is_refused(rate, tiny, tmp_path, capsys):
     assert tiny(f"training.learning_rate={rate}") == 2
     assert "training.learning_rate" in one_sentence(capsys.readouterr().err)
     assert not list(tmp_path.rglob(store.RECORD))
 
 
-def test_a_diverged_run_is_no_number_in_any_table(indefinite, tiny, tmp_path):
+def test_a_diverged_run_enters_no_table(indefinite, tiny, tmp_path):
     indefinite(1.0)
     assert tiny() == 1
     assert tiny("split=1") == 1
@@ -140,7 +138,7 @@ def test_a_diverged_run_is_no_number_in_any_table(indefinite, tiny, tmp_path):
     ],
 )
 def test_every_family_diverges_by_name_and_not_by_traceback(method, status, tiny, tmp_path, capsys):
-    """A prior far out of range: what can still be computed is, and what cannot has no scores."""
+    """A prior far out of range: finite results are kept, and others have no scores."""
     code = tiny(f"method={method}", "method.likelihood_variance=1e200", "method.kernel_variance=1e250")
     (path,) = tmp_path.rglob(store.RECORD)
     record = store.read_record(path)

@@ -61,7 +61,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_table_that_cannot_be_used_is_one_sentence_and_leaves_no_record(name, tmp_path, capsys):
+def test_an_unusable_table_is_a_clean_error_without_a_record(name, tmp_path, capsys):
     changes, expected = REFUSED[name]
     assert run(table(tmp_path, **changes)) == 2
     assert expected in one_sentence(capsys.readouterr().err)
@@ -94,7 +94,7 @@ def test_scores_are_in_the_units_of_the_table_however_far_from_standard(tmp_path
     assert -20 < scores["tll"] < -5  # about -log(1000) - 1.4
 
 
-def test_a_column_that_is_constant_among_the_training_rows_is_named_in_the_record(tmp_path):
+def test_a_column_constant_in_training_is_named_in_the_record(tmp_path):
     assert run(table(tmp_path, rows=with_column(0, 3.0))) == 0
     assert the_record(tmp_path)["data"]["dropped"] == ["a"]
 
@@ -114,7 +114,7 @@ def test_a_table_larger_than_memory_is_refused_before_it_is_read(tmp_path, monke
         (["training.batch_size=100000000", "training.num_samples=1000000000"], "training.num_samples"),
     ],
 )
-def test_a_run_that_cannot_fit_in_memory_says_so_before_it_starts(overrides, expected, tiny, tmp_path, capsys):
+def test_a_run_that_cannot_fit_in_memory_is_refused_at_the_start(overrides, expected, tiny, tmp_path, capsys):
     assert tiny(*overrides) == 2
     text = one_sentence(capsys.readouterr().err)
     assert "GiB" in text
@@ -137,7 +137,7 @@ def test_what_fits_is_not_refused(tiny, monkeypatch):
     assert tiny() == 0
 
 
-def test_sixty_overrides_give_a_path_that_every_file_system_takes_and_a_run(tmp_path):
+def test_sixty_overrides_run_in_a_path_that_file_systems_accept(tmp_path):
     from dgpbench.config.settings import declared
     from dgpbench.runs.resolve import resolve_overrides
 
@@ -176,7 +176,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("name", ODD, ids=range(len(ODD)))
-def test_a_method_with_odd_characters_is_one_sentence(name, tmp_path, monkeypatch, capsys):
+def test_a_method_with_odd_characters_is_a_clean_error(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["run", f"method={name}"]) == 2
     one_sentence(capsys.readouterr().err)
@@ -184,7 +184,7 @@ def test_a_method_with_odd_characters_is_one_sentence(name, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("name", ["a b", "é" * 100, "<script>", "%2F", "x" * 300, "$(ls)"])
-def test_a_record_of_a_method_with_odd_characters_is_written_found_and_whole(name, tmp_path):
+def test_a_record_of_a_method_with_odd_characters_is_found_whole(name, tmp_path):
     from one_record import directory_of, record_of
 
     changed = {"method": name}
@@ -198,7 +198,7 @@ def test_a_record_of_a_method_with_odd_characters_is_written_found_and_whole(nam
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a\nb"])
-def test_a_method_whose_name_could_lead_elsewhere_has_no_record(name, tmp_path):
+def test_a_method_name_that_is_a_path_leaves_no_record(name, tmp_path):
     from one_record import directory_of, record_of
 
     record = record_of()

@@ -1,4 +1,4 @@
-"""SIGKILL, at any moment: nothing half-written is ever read, and what goes on ends in the same bits."""
+"""SIGKILL at any moment: half-written files are never read, and resumed runs end in the same bits."""
 
 import os
 import random
@@ -17,36 +17,34 @@ RUN = ["run", *TINY]
 
 
 @pytest.fixture(scope="module")
-def whole(zygote, tmp_path_factory):
+def whole(fork_server, tmp_path_factory):
     """(scores, seconds) of a run that nothing disturbed."""
     folder, start = tmp_path_factory.mktemp("whole"), time.monotonic()
-    zygote.run(RUN, folder, **EVERY_STEP)
+    fork_server.run(RUN, folder, **EVERY_STEP)
     return the_record(folder)["scores"], time.monotonic() - start
 
 
 @pytest.mark.parametrize("moment", range(10))
-def test_killed_at_a_random_moment_a_run_goes_on_to_the_same_bits(moment, whole, zygote, tmp_path):
+def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(moment, whole, fork_server, tmp_path):
     scores, seconds = whole
-    job = zygote.start(RUN, tmp_path, **EVERY_STEP)
+    job = fork_server.start(RUN, tmp_path, **EVERY_STEP)
     time.sleep(random.Random(moment).uniform(0.0, seconds))
-    _kill_and_go_on(job, scores, zygote, tmp_path)
+    _kill_and_go_on(job, scores, fork_server, tmp_path)
 
 
 @pytest.mark.parametrize("moment", range(10))
-def test_killed_at_a_random_moment_after_its_first_checkpoint_a_run_goes_on_to_the_same_bits(
-    moment, whole, zygote, tmp_path
-):
+def test_a_run_killed_after_a_checkpoint_resumes_to_the_same_bits(moment, whole, fork_server, tmp_path):
     scores, _ = whole
-    job = zygote.start(RUN, tmp_path, **EVERY_STEP)
+    job = fork_server.start(RUN, tmp_path, **EVERY_STEP)
     until(lambda: list(tmp_path.rglob("step-*.npz")) or list(tmp_path.rglob(store.RECORD)))
     time.sleep(random.Random(100 + moment).uniform(0.0, 0.5))
-    _kill_and_go_on(job, scores, zygote, tmp_path)
+    _kill_and_go_on(job, scores, fork_server, tmp_path)
 
 
-def _kill_and_go_on(job, scores, zygote, folder) -> None:
+def _kill_and_go_on(job, scores, fork_server, folder) -> None:
     os.kill(job.pid, signal.SIGKILL)
-    assert job.wait() in (-signal.SIGKILL, 0)  # 0: it had just ended, and waits to be asked for its exit code
-    zygote.run(RUN, folder, **EVERY_STEP)
+    assert job.wait() in (-signal.SIGKILL, 0)  # 0: it had just ended, and its exit code was not read yet
+    fork_server.run(RUN, folder, **EVERY_STEP)
     assert the_record(folder)["scores"] == scores
     assert not list(folder.rglob("step-*"))
 
@@ -65,9 +63,9 @@ for number in itertools.count():
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(delay=st.floats(0.0, 0.4))
-def test_killed_while_it_writes_a_record_nothing_half_is_ever_read(delay, zygote, tmp_path):
+def test_a_record_killed_while_written_is_never_half_read(delay, fork_server, tmp_path):
     directory, code = _directory(tmp_path), f"import sys; sys.path.insert(0, {str(_tests())!r})\n{WRITER}"
-    job = zygote.start([str(tmp_path)], tmp_path, code=code)
+    job = fork_server.start([str(tmp_path)], tmp_path, code=code)
     end = time.monotonic() + delay
     while time.monotonic() < end:
         _read(directory)
@@ -78,7 +76,7 @@ def test_killed_while_it_writes_a_record_nothing_half_is_ever_read(delay, zygote
 
 
 def _read(directory):
-    """The record, or None where there is none; a damaged one raises."""
+    """Return the record, or None if it does not exist; a damaged one raises."""
     try:
         return store.read_record(directory / store.RECORD)
     except FileNotFoundError:

@@ -27,15 +27,15 @@ code = main(arguments)
 """
 
 
-def test_thirty_runs_in_one_process_need_no_more_memory_than_five(zygote, tmp_path):
+def test_thirty_runs_in_one_process_need_no_more_memory_than_five(fork_server, tmp_path):
     sweep = ["run", *TINY, f"split=range({RUNS})", "--multirun"]
-    job = zygote.run(sweep, tmp_path, code=WEIGHING)
+    job = fork_server.run(sweep, tmp_path, code=WEIGHING)
     weights = [int(line.split()[1]) for line in job.text.splitlines() if line.startswith("weighs ")]
     assert len(weights) == RUNS
     assert max(weights[WARM:]) - weights[WARM - 1] < BOUND
 
 
-def test_thirty_runs_in_a_pool_need_no_more_memory_than_five_for_each_worker(tmp_path):
+def test_thirty_runs_in_a_pool_need_no_more_memory_than_five_a_worker(tmp_path):
     runs = ["dataset=boston", "method=mf,star", "method.num_layers=2,3", "split=range(8)"]  # which need no download
     item = ["lindinger2020_table1", *runs, "budget=smoke", "method.num_inducing=8", "training.max_iterations=60"]
     command = [sys.executable, "-m", "dgpbench", "reproduce", *item, "--workers", "2"]

@@ -1,4 +1,4 @@
-"""What a server can do wrong: tried again, passed over or refused; the cache never keeps what is not the table."""
+"""Faults of a server are retried, skipped or refused; the cache never keeps a wrong file."""
 
 import contextlib
 import io
@@ -35,7 +35,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def spec(*urls: str) -> dict:
-    """A data set whose file is TABLE, at these URLs."""
+    """Data set with the file TABLE at these URLs."""
     sources = [{"url": url, "reader": READER} for url in urls]
     names = {"name": "small", "kind": "uci", "columns": ["a", "b", "y"], "target": "y"}
     return {**names, "digest_xy": digest(TABLE), "sources": sources}
@@ -68,9 +68,9 @@ def good() -> Response:
 
 
 @pytest.mark.parametrize("fault", [busy, short, slow])
-def test_a_passing_fault_is_tried_again(fault, httpserver: HTTPServer, cache):
-    answers = [fault, good]
-    httpserver.expect_request("/t.csv").respond_with_handler(lambda request: answers.pop(0)())
+def test_a_temporary_fault_is_retried(fault, httpserver: HTTPServer, cache):
+    responses = [fault, good]
+    httpserver.expect_request("/t.csv").respond_with_handler(lambda request: responses.pop(0)())
     assert load(spec(httpserver.url_for("/t.csv"))).num_rows == 3
     assert kept(cache) == [TABLE]
 
@@ -105,14 +105,14 @@ MALFORMED = [
 
 
 @contextlib.contextmanager
-def answering(answer: bytes) -> Iterator[str]:
-    """The URL of a server whose every answer is these bytes, which a server of a library would mend."""
+def serving(body: bytes) -> Iterator[str]:
+    """Return the URL of a server that always sends these bytes, unchanged by any HTTP library."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             while self.rfile.readline().strip():
                 pass
-            self.wfile.write(answer)
+            self.wfile.write(body)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -122,15 +122,15 @@ def answering(answer: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize("bar", [False, True], ids=["plain", "terminal"])
 @pytest.mark.parametrize("number", range(len(MALFORMED)))
-def test_a_malformed_answer_is_passed_over_for_the_next_source(number, bar, httpserver, cache, monkeypatch):
+def test_a_malformed_response_is_skipped_for_the_next_source(number, bar, httpserver, cache, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: bar, raising=False)  # a bar reads the length, too
     httpserver.expect_request("/good.csv").respond_with_data(TABLE)
-    with answering(MALFORMED[number]) as url:
+    with serving(MALFORMED[number]) as url:
         assert load(spec(url, httpserver.url_for("/good.csv"))).num_rows == 3
     assert kept(cache) == [TABLE]
 
 
-def test_stalled_servers_are_waited_for_once_each_before_any_is_asked_again(cache, monkeypatch):
+def test_stalled_servers_are_tried_once_each_before_any_retry(cache, monkeypatch):
     monkeypatch.setattr(download, "RETRY_SECONDS", 2.0)
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]  # none accepts
@@ -138,14 +138,14 @@ def test_stalled_servers_are_waited_for_once_each_before_any_is_asked_again(cach
         start = time.monotonic()
         with pytest.raises(UserError) as refusal:
             load(spec(*urls))
-    assert all(f"{url} (no answer in time)" in str(refusal.value) for url in urls)
-    assert 3.0 <= time.monotonic() - start < 5.0  # a second each, and no second round: 9 when each is asked three times
+    assert all(f"{url} (no response in time)" in str(refusal.value) for url in urls)
+    assert 3.0 <= time.monotonic() - start < 5.0  # a second each, without retries: 9 with three tries each
 
 
 @pytest.mark.parametrize(
     "fault", [busy, short, slow, html, other_bytes, lambda: Response(b""), lambda: Response(status=404)]
 )
-def test_a_lasting_fault_is_passed_over_for_the_next_source(fault, httpserver: HTTPServer, cache):
+def test_a_lasting_fault_is_skipped_for_the_next_source(fault, httpserver: HTTPServer, cache):
     httpserver.expect_request("/bad.csv").respond_with_handler(lambda request: fault())
     httpserver.expect_request("/good.csv").respond_with_data(TABLE)
     table = load(spec(httpserver.url_for("/bad.csv"), httpserver.url_for("/good.csv")))
@@ -154,7 +154,7 @@ def test_a_lasting_fault_is_passed_over_for_the_next_source(fault, httpserver: H
 
 
 @pytest.mark.parametrize("fault", [busy, short, slow, html, other_bytes])
-def test_a_lasting_fault_of_the_only_source_is_one_sentence_and_an_empty_cache(fault, httpserver: HTTPServer, cache):
+def test_a_lasting_fault_of_the_only_source_is_a_clean_error(fault, httpserver: HTTPServer, cache):
     httpserver.expect_request("/t.csv").respond_with_handler(lambda request: fault())
     with pytest.raises(UserError) as refusal:
         load(spec(httpserver.url_for("/t.csv")))
@@ -171,14 +171,14 @@ def test_an_upstream_file_that_has_changed_is_refused_with_both_hashes(httpserve
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "no-such-host.invalid"], ids=["refuses", "unknown"])
-def test_a_dead_host_is_one_sentence(host):
+def test_a_dead_host_is_a_clean_error(host):
     start = time.monotonic()
     with pytest.raises(UserError, match="no connection"):
         load(spec(f"http://{host}/t.csv"))
     assert time.monotonic() - start < 20
 
 
-def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatch):
+def test_a_download_slower_than_the_limit_is_given_up(httpserver: HTTPServer, cache, monkeypatch):
     """Each byte comes well within the time-out between two packets, so that alone would wait for ever."""
 
     tries = []
@@ -194,7 +194,7 @@ def test_a_body_that_drips_is_given_up(httpserver: HTTPServer, cache, monkeypatc
         lambda request: Response(drip(), headers={"Content-Length": "100"})
     )
     start = time.monotonic()
-    with pytest.raises(UserError, match="no answer in time"):
+    with pytest.raises(UserError, match="no response in time"):
         load(spec(httpserver.url_for("/t.csv")))
     assert time.monotonic() - start < 9  # three times the limit, and then some: never the 30 s of three whole bodies
     assert len(tries) == 3  # the server has one thread: a try that held on to its connection would shut out the next
@@ -241,7 +241,7 @@ def test_offline_a_cached_table_works(offline, cache):
     assert load(spec("http://example.org/t.csv")).num_rows == 3
 
 
-def test_offline_without_a_cached_table_one_sentence_says_what_to_do(offline, cache):
+def test_offline_without_a_cached_table_is_a_clean_error_with_advice(offline, cache):
     with pytest.raises(UserError) as refusal:
         load(spec("http://example.org/t.csv"))
     for part in ("http://example.org/t.csv", "DGPBENCH_MIRROR", "dgpbench data import"):

@@ -1,4 +1,4 @@
-"""Pictures, tables and the report: where writing one again is cut short, the old file stays whole."""
+"""Pictures, tables and the report: an interrupted write leaves the old file whole."""
 
 import pytest
 from fault_tools import TINY
@@ -37,20 +37,20 @@ Path.write_text, Figure.savefig = cut_short(Path.write_text), cut_short(Figure.s
 
 
 @pytest.fixture(scope="module")
-def folder(zygote, tmp_path_factory):
+def folder(fork_server, tmp_path_factory):
     """A folder that holds one finished run in results/."""
     path = tmp_path_factory.mktemp("outputs")
-    zygote.run(["run", *TINY, f"results_dir={path / 'results'}"], path)
+    fork_server.run(["run", *TINY, f"results_dir={path / 'results'}"], path)
     return path
 
 
 @pytest.mark.parametrize(("how", "ended"), [("killed", {-9}), ("full", {2, 70})])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_output_cut_short_leaves_the_old_file_whole(command, how, ended, zygote, folder):
+def test_an_output_cut_short_leaves_the_old_file_whole(command, how, ended, fork_server, folder):
     name, call = COMMANDS[command]
-    zygote.run([], folder, code=f"{NAMES}code = {call}")
+    fork_server.run([], folder, code=f"{NAMES}code = {call}")
     old = (folder / name).read_bytes()
-    job = zygote.start([], folder, code=f"{NAMES}{CUT_SHORT}code = {call}", HOW=how)
+    job = fork_server.start([], folder, code=f"{NAMES}{CUT_SHORT}code = {call}", HOW=how)
     assert job.wait() in ended, job.text
     assert (folder / name).read_bytes() == old
     left = list(folder.glob(".partial-*"))
@@ -59,10 +59,10 @@ def test_an_output_cut_short_leaves_the_old_file_whole(command, how, ended, zygo
         path.unlink()
 
 
-def test_the_picture_of_a_run_cut_short_is_none(zygote, tmp_path):
+def test_a_picture_cut_short_leaves_no_file(fork_server, tmp_path):
     """The run itself is done; its picture is missing, and not half there."""
     plotted = [text for text in TINY if text != "plot=false"]
-    job = zygote.run(["run", *plotted], tmp_path, code=f"{NAMES}{CUT_SHORT}code = main(arguments)", HOW="full")
+    job = fork_server.run(["run", *plotted], tmp_path, code=f"{NAMES}{CUT_SHORT}code = main(arguments)", HOW="full")
     assert "no picture" in job.text
     assert not list(tmp_path.rglob("figure.png"))
     assert len(list(tmp_path.rglob(store.RECORD))) == 1

@@ -24,7 +24,7 @@ SMALL = ["method.num_inducing=8"]
 
 
 def reproduce(folder: Path, *more: str, **environment: str) -> subprocess.Popen:
-    """``dgpbench reproduce`` with a pool of two, in a session of its own."""
+    """``dgpbench reproduce`` with a pool of two, in its own session."""
     command = [sys.executable, "-m", "dgpbench", "reproduce", *ITEM, *SMALL, *more, "--workers", "2"]
     streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     return subprocess.Popen(
@@ -38,7 +38,7 @@ def checkpointed(folder: Path) -> set[Path]:
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
-def test_a_signal_to_a_pool_of_two_leaves_no_process_and_both_checkpoints(name, code, tmp_path):
+def test_a_signal_to_a_pool_leaves_both_checkpoints_and_no_process(name, code, tmp_path):
     pool = reproduce(tmp_path, "split=range(3)", "training.max_iterations=1000000", DGPBENCH_CHECKPOINT_SECONDS="0.5")
     until(lambda: len(checkpointed(tmp_path)) == 2, 120)
     children = psutil.Process(pool.pid).children(recursive=True)
@@ -68,7 +68,7 @@ engine.engine([resolve_overrides([*given, f"split={split}"]) for split in (0, 1)
 """
 
 
-def test_the_workers_of_a_pool_that_is_killed_end_as_if_they_were_told(tmp_path):
+def test_workers_of_a_killed_pool_end_cleanly(tmp_path):
     workers = Path(__file__).parents[1] / "experiments"
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(workers), str(tmp_path)])
     until(lambda: len(list(tmp_path.rglob("begun"))) == 2, 120)
@@ -111,11 +111,11 @@ def test_a_signal_to_a_pool_with_long_steps_waits_for_their_end(tmp_path, monkey
 
 
 def _both_checkpointed(folder: Path) -> None:
-    with contextlib.suppress(AssertionError):  # then the signal comes all the same, and the test says what is missing
+    with contextlib.suppress(AssertionError):  # the signal is sent anyway, and the test fails with what is missing
         until(lambda: len(checkpointed(folder)) == 2, 60)
 
 
-def test_of_a_pool_only_the_run_of_a_killed_worker_fails_and_the_next_call_does_it(zygote, tmp_path):
+def test_only_a_killed_workers_run_fails_and_the_next_call_runs_it(fork_server, tmp_path):
     given = ["split=range(3)", "training.max_iterations=1500"]
     pool = reproduce(tmp_path, *given, DGPBENCH_CHECKPOINT_SECONDS="0.2")
     until(lambda: len(checkpointed(tmp_path)) == 2, 120)
@@ -126,13 +126,13 @@ def test_of_a_pool_only_the_run_of_a_killed_worker_fails_and_the_next_call_does_
     assert "the worker was killed" in text
     statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["done", "done"]
-    zygote.run(["reproduce", *ITEM, *SMALL, *given], tmp_path)
+    fork_server.run(["reproduce", *ITEM, *SMALL, *given], tmp_path)
     statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["done"] * 3
 
 
 @pytest.mark.parametrize("moment", [1, 2, 3])
-def test_a_reproduction_killed_at_a_random_moment_is_finished_by_a_second_machine(moment, zygote, tmp_path):
+def test_a_second_machine_finishes_a_killed_reproduction(moment, fork_server, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     given = ["split=range(6)", "training.max_iterations=200"]  # more runs than can end before the kill
     for folder in (first, second):
@@ -144,33 +144,33 @@ def test_a_reproduction_killed_at_a_random_moment_is_finished_by_a_second_machin
     pool.communicate(timeout=60)
     kept = _done(first)
     assert len(kept) >= moment
-    _carry(zygote, first, second)
-    zygote.run(["reproduce", *ITEM, *SMALL, *given], second)
+    _carry(fork_server, first, second)
+    fork_server.run(["reproduce", *ITEM, *SMALL, *given], second)
     assert _done(second) | kept == set(range(6))
     assert _done(second) & kept == set(), "run twice"
-    _carry(zygote, second, first)
-    assert "6 done" in zygote.run(["plan", *ITEM, *SMALL, *given], first).text
-    tables = [zygote.run(["table", *ITEM, *SMALL, *given], folder).text for folder in (first, second)]
+    _carry(fork_server, second, first)
+    assert "6 done" in fork_server.run(["plan", *ITEM, *SMALL, *given], first).text
+    tables = [fork_server.run(["table", *ITEM, *SMALL, *given], folder).text for folder in (first, second)]
     assert tables[0] == tables[1]
     assert "/6" not in tables[0], "a cell lacks a run"
-    zygote.run(["results", "verify"], first)
+    fork_server.run(["results", "verify"], first)
 
 
 def _done(folder: Path) -> set[int]:
-    """The splits of the runs that a folder itself has carried out."""
+    """Return the splits of the runs executed in a folder itself."""
     found = store.find_records(folder / "results")
     return {record["identity"]["split"] for _, record in found if record["status"] == "done"}
 
 
-def _carry(zygote, source: Path, target: Path) -> None:
-    """What one folder has done, as compact records, into another."""
-    zygote.run(["results", "export"], source)
-    zygote.run(["results", "import", str(source / "results" / "records")], target)
+def _carry(fork_server, source: Path, target: Path) -> None:
+    """Copy the finished runs of one folder to another as compact records."""
+    fork_server.run(["results", "export"], source)
+    fork_server.run(["results", "import", str(source / "results" / "records")], target)
 
 
-def test_two_racing_sweeps_carry_out_each_run_once(zygote, tmp_path):
+def test_two_racing_sweeps_execute_each_run_once(fork_server, tmp_path):
     sweep = ["run", *TINY, "split=range(3)", "--multirun"]
-    jobs = [zygote.start(sweep, tmp_path) for _ in range(2)]
+    jobs = [fork_server.start(sweep, tmp_path) for _ in range(2)]
     assert [job.wait() for job in jobs] == [0, 0]
     done = sum(job.text.count("record: ") for job in jobs)
     skipped = sum(job.text.count("is done already") for job in jobs)
@@ -179,8 +179,8 @@ def test_two_racing_sweeps_carry_out_each_run_once(zygote, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
-def test_a_signal_to_one_run_leaves_a_checkpoint_and_a_sentence_that_says_how_to_go_on(name, code, zygote, tmp_path):
-    job = zygote.start(["run", *TINY, "training.max_iterations=1000000"], tmp_path, **EVERY_STEP)
+def test_a_signal_to_a_run_leaves_a_checkpoint_and_how_to_resume(name, code, fork_server, tmp_path):
+    job = fork_server.start(["run", *TINY, "training.max_iterations=1000000"], tmp_path, **EVERY_STEP)
     until(lambda: checkpointed(tmp_path))
     os.kill(job.pid, getattr(signal, name))
     assert job.wait() == code
@@ -209,8 +209,8 @@ code = main(arguments)
 
 
 @pytest.mark.parametrize("what", [PYTHON_HANGS, C_HANGS], ids=["python", "c"])
-def test_a_run_that_hangs_is_ended_at_its_limit_with_status_timeout(what, zygote, tmp_path):
-    job = zygote.start(["run", *TINY, "timeout_minutes=0.03"], tmp_path, code=what + HANGING)
+def test_a_run_that_hangs_is_ended_at_its_limit_with_status_timeout(what, fork_server, tmp_path):
+    job = fork_server.start(["run", *TINY, "timeout_minutes=0.03"], tmp_path, code=what + HANGING)
     assert job.wait() == 1
     record = the_record(tmp_path)
     assert record["status"] == "timeout"
@@ -219,22 +219,22 @@ def test_a_run_that_hangs_is_ended_at_its_limit_with_status_timeout(what, zygote
     assert "Traceback" not in job.text
 
 
-def test_a_run_that_hangs_with_pythons_lock_in_c_is_ended_from_outside_with_a_record(zygote, tmp_path):
+def test_a_run_that_hangs_in_c_is_ended_from_outside_with_a_record(fork_server, tmp_path):
     arguments = ["run", *TINY, "timeout_minutes=0.03"]
-    job = zygote.start(arguments, tmp_path, code=KEEPS_THE_LOCK + HANGING)
+    job = fork_server.start(arguments, tmp_path, code=KEEPS_THE_LOCK + HANGING)
     until(lambda: psutil.Process(job.pid).status() == psutil.STATUS_ZOMBIE)
     assert job.wait() == -limits.ENDING
     record = the_record(tmp_path)
     assert record["status"] == "timeout"
     assert record["seconds"]["total"] > 1.8
     assert "timeout_minutes" in job.text
-    zygote.run(["run", *TINY], tmp_path)
+    fork_server.run(["run", *TINY], tmp_path)
     assert the_record(tmp_path)["status"] == "done"
 
 
-def test_nobody_stands_by_when_a_run_with_a_limit_has_ended(zygote, tmp_path):
+def test_the_limits_watcher_ends_with_its_run(fork_server, tmp_path):
     counting = f"{COMMAND}; import psutil; print('children:', len(psutil.Process().children()))"
-    job = zygote.run(["run", *TINY, "timeout_minutes=1"], tmp_path, code=counting)
+    job = fork_server.run(["run", *TINY, "timeout_minutes=1"], tmp_path, code=counting)
     assert the_record(tmp_path)["status"] == "done"
     assert "children: 0" in job.text
 
@@ -250,7 +250,7 @@ def hanging_worker(run):
     return engine.one_run(run)
 
 
-def test_a_pool_goes_on_after_a_run_that_hangs_with_pythons_lock_and_has_its_record(tmp_path, monkeypatch):
+def test_a_pool_continues_after_a_run_that_hangs_and_records_it(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", hanging_worker)
     limits = (["timeout_minutes=0.03"], [])
     runs = [
@@ -268,36 +268,36 @@ def failing_worker(run):
     os._exit(1)
 
 
-def test_a_worker_that_ends_with_exit_code_1_has_failed_and_not_run_out_of_time(tmp_path, monkeypatch):
+def test_a_worker_that_ends_with_exit_code_1_failed_without_a_timeout(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_in_worker", failing_worker)
     (outcome,) = engine.engine([resolve_overrides([*TINY, f"results_dir={tmp_path}", "timeout_minutes=1"])], 2)
     assert outcome.status == "failed"
     assert "exit code 1" in outcome.message
 
 
-def test_the_last_resort_leaves_the_record_that_the_run_has_written_after_all(tmp_path):
+def test_the_last_resort_keeps_a_record_that_the_run_has_written(tmp_path):
     from one_record import directory_of, record_of
 
     directory, started = directory_of(tmp_path), "2026-01-01T00:00:01+00:00"
     store.write_run(directory, record_of(status="failed", reason="an earlier attempt"))
-    limits._write(directory, record_of(status="timeout", reason="this one", started=started))
+    limits.write_if_newer(directory, record_of(status="timeout", reason="this one", started=started))
     assert store.read_record(directory)["reason"] == "this one"
-    limits._write(directory, record_of(status="timeout", reason="this one again", started=started))
+    limits.write_if_newer(directory, record_of(status="timeout", reason="this one again", started=started))
     assert store.read_record(directory)["reason"] == "this one"
 
 
-def test_a_sweep_goes_on_after_a_run_that_hangs(zygote, tmp_path):
+def test_a_sweep_continues_after_a_run_that_hangs(fork_server, tmp_path):
     sweep = ["run", *TINY, "timeout_minutes=0.03", "split=range(2)", "--multirun"]
-    job = zygote.start(sweep, tmp_path, code=PYTHON_HANGS + HANGING)
+    job = fork_server.start(sweep, tmp_path, code=PYTHON_HANGS + HANGING)
     assert job.wait() == 1
     statuses = [record["status"] for _, record in store.find_records(tmp_path / "results")]
     assert statuses == ["timeout", "timeout"]
     assert "2 timeout" in job.text
 
 
-def test_a_run_that_passes_its_limit_between_steps_goes_on_later_where_it_stopped(zygote, tmp_path):
+def test_a_run_ended_at_its_limit_between_steps_resumes_later(fork_server, tmp_path):
     arguments = ["run", *TINY, "training.max_iterations=1000000"]
-    job = zygote.start([*arguments, "timeout_minutes=0.5"], tmp_path, **EVERY_STEP)
+    job = fork_server.start([*arguments, "timeout_minutes=0.5"], tmp_path, **EVERY_STEP)
     assert job.wait() == 1
     assert the_record(tmp_path)["status"] == "timeout"
     assert checkpointed(tmp_path)

@@ -1,4 +1,4 @@
-"""What comes from outside is data: no markup, no code, no path that leads out, no archive that swells."""
+"""Input from outside is data: no markup, no code, no path outside the folder, no huge archive."""
 
 import zipfile
 
@@ -133,7 +133,7 @@ def test_an_archive_that_swells_is_refused_before_it_is_read(tmp_path):
 
 
 def test_a_link_in_place_of_a_record_leads_nowhere_else(tmp_path):
-    """A symbolic link in the store is read as what it points to, and verified against its place like any other."""
+    """A symbolic link in the store is read as its target, and verified against its place like any other file."""
     from one_record import directory_of, record_of
 
     directory, other = directory_of(tmp_path), directory_of(tmp_path, split=1)

@@ -21,7 +21,7 @@ def rows(seed=0):
 
 
 def prior(arch: Architecture, seed=1) -> DeepGP:
-    """A prior whose trainable parameters are all perturbed."""
+    """Prior with all trainable parameters perturbed."""
     X, _ = rows()
     rng = np.random.default_rng(seed)
     built = build_prior(arch, X, rng.normal(size=(arch.num_inducing, D)))

@@ -36,7 +36,7 @@ def test_block_counts_of_the_papers_architecture():
 
 
 @pytest.mark.parametrize("name", ["mean_field", "stripes", "arrow", "star"])
-def test_recursive_structures_have_covariances_with_the_pattern_of_the_factor(name):
+def test_recursive_structures_have_covariances_of_the_factors_pattern(name):
     structure = structures.STRUCTURES[name]((3, 3, 3, 1))
     pattern = structure.factor_pattern
     assert structure.is_recursive
@@ -72,7 +72,7 @@ def test_custom_blocks_can_write_star():
         {},
     ],
 )
-def test_a_custom_block_that_does_not_exist_is_refused_with_a_sentence(entry):
+def test_a_custom_block_that_does_not_exist_is_refused(entry):
     with pytest.raises(UserError, match=r"method\.blocks"):
         structures.custom(WIDTHS, [entry])
 

@@ -1,4 +1,4 @@
-"""Gaussian processes and deep ones from their formulas, in NumPy alone: what the tests of this folder compare with.
+"""Gaussian processes and deep ones from their formulas, in NumPy alone, as references for the tests of this folder.
 
 A model is read from a fitted method's parameters, which ``parameters.npz`` of a run holds under the same names.
 """
@@ -160,7 +160,7 @@ def theorem_one(layers, widths, m, C, X, normals):
 
 
 def paths_given_draws(layers, widths, m, C, X, num, rng):
-    """Output mean and variance [num, B] given draws of v from q and of the hidden layers from the prior conditional."""
+    """Output mean and variance [num, B] for draws of v from q and of the hidden layers from the prior conditional."""
     M, B = layers[0].Z.shape[0], len(X)
     v = (m + rng.normal(size=(num, len(m))) @ C.T).reshape(num, -1, M)
     H, first = np.tile(X, (num, 1)), 0

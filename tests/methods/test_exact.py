@@ -3,7 +3,7 @@
 from functools import cache
 
 import by_hand
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -34,8 +34,8 @@ FITTED = {
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Each of ``FITTED`` by name, fitted once, when a test asks for it."""
-    return cache(lambda name: door.fit(X, Y, "method.likelihood_variance=0.1", *FITTED[name]))
+    """Return a function that fits each of ``FITTED`` once, on first use."""
+    return cache(lambda name: fit_once.fit(X, Y, "method.likelihood_variance=0.1", *FITTED[name]))
 
 
 def hyperparameters(parameters):
@@ -103,7 +103,7 @@ def test_inducing_inputs_at_the_data_give_the_exact_posterior(name, fitted):
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_the_last_row_of_the_trace_is_the_objective_at_the_fitted_parameters(name, fitted):
+def test_the_traces_last_row_is_the_objective_at_the_fitted_parameters(name, fitted):
     objective, _, _ = expected(name, fitted(name).parameters, X_TEST[:1])
     assert fitted(name).trace[-1].elbo == pytest.approx(objective, abs=1e-6)
 
@@ -120,7 +120,7 @@ def test_no_hyperparameter_can_be_moved_to_a_better_objective(name, fitted):
             assert value < top, (path, index, factor)
 
 
-def test_the_inducing_inputs_train_where_they_may_and_stay_at_the_centres_where_not(fitted):
+def test_inducing_inputs_move_only_if_they_are_trainable(fitted):
     centres, trained = (fitted(name).parameters[".inducing_variable.Z"] for name in ("fitc, fixed Z", "sgpr"))
     nearest = np.argmin(((X[:, None] - centres) ** 2).sum(axis=-1), axis=1)
     means = [X[nearest == index].mean(axis=0) for index in range(M)]
@@ -129,13 +129,13 @@ def test_the_inducing_inputs_train_where_they_may_and_stay_at_the_centres_where_
 
 
 def test_the_iterations_are_counted_and_limited():
-    short = door.fit(X, Y, "method=gpr", "training.max_iterations=3")
+    short = fit_once.fit(X, Y, "method=gpr", "training.max_iterations=3")
     assert [row.iteration for row in short.trace] == [1, 2, 3]
     assert short.predictor.diagnostics["iterations"] == 3
     assert not short.predictor.diagnostics["converged"]
 
 
-def test_a_fit_that_ends_by_itself_says_so_and_how(fitted):
+def test_a_fit_reports_how_it_converged(fitted):
     diagnostics = fitted("gpr").predictor.diagnostics
     assert diagnostics["converged"]
     assert diagnostics["iterations"] == fitted("gpr").trace[-1].iteration < 1000

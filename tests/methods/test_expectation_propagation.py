@@ -5,7 +5,7 @@ them away from their start, then the rate vanishes, and the later rows of the tr
 One hidden GP leaves one-dimensional integrals, which quadrature does exactly.
 """
 
-import door
+import fit_once
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -24,7 +24,7 @@ def rows(num_rows=N):
 
 
 def fit(method, X, y, *overrides, num_layers=1, num_inducing=3):
-    return door.fit(
+    return fit_once.fit(
         X, y, f"method={method}", f"method.num_layers={num_layers}", "method.width=1", "training.early_stopping=false",
         f"method.num_inducing={num_inducing}", "method.likelihood_variance=0.2", f"method.jitter={JITTER}",
         "method.hidden_scale=0.4", "method.output_scale=0.7", "method.hidden_mean_spread=0.5", *overrides,
@@ -105,7 +105,7 @@ def aep():
 
 
 @pytest.mark.full
-def test_aeps_energy_as_training_sees_it_has_the_cavity_and_the_power_in_it(aep):
+def test_aeps_training_energy_uses_the_cavity_and_the_power(aep):
     fitted, X, y = aep
     layers, s2, power = [Layer(fitted, 0), Layer(fitted, 1)], noise_variance(fitted), 0.5
     mean, variance = matched_moments(layers, X, power)
@@ -118,7 +118,7 @@ def test_aeps_energy_as_training_sees_it_has_the_cavity_and_the_power_in_it(aep)
 def test_aeps_energy_counts_the_rows_that_are_not_held_out():
     """Two of twelve rows are held out, so that the cavity and the sum are of ten."""
     X, y = rows(N + 2)
-    kept = np.sort(np.random.default_rng(door.SEEDS.holdout).permutation(N + 2)[2:])
+    kept = np.sort(np.random.default_rng(fit_once.SEEDS.holdout).permutation(N + 2)[2:])
     stopping = ("training.early_stopping=true", "training.holdout_fraction=0.17", "training.max_iterations=260")
     fitted = fit("aep", X, y, *STAY, *stopping, f"training.batch_size={N}", "method.power=0.5", num_layers=2)
     layers, s2, power = [Layer(fitted, 0), Layer(fitted, 1)], noise_variance(fitted), 0.5
@@ -175,7 +175,7 @@ def test_aepmcm_predicts_paths_under_q_with_both_noises(aepmcm):
     layers, s2 = [Layer(fitted, 0), Layer(fitted, 1)], noise_variance(fitted)
     mean, variance = layers[0].moments(X, 0)
     m, v = layers[1].moments((mean[:, None] + np.sqrt(variance + JITTER)[:, None] * NODES)[..., None], 0)
-    # The same rows many times over: 1,000 components each, drawn anew for every copy.
+    # The same rows many times: 1,000 components each, drawn independently for every copy.
     copies = 50
     mixture = fitted.predict(np.tile(X, [copies, 1]))
     for ours, exact in ((mixture.means, m), (mixture.variances, v + s2), (mixture.means**2, m**2)):

@@ -4,7 +4,7 @@ from functools import cache
 from itertools import combinations
 
 import by_hand
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -35,12 +35,12 @@ SETTINGS = (
 
 
 def fit(num_layers, *more):
-    return door.fit(X, Y, *SETTINGS, f"method.num_layers={num_layers}", *more)
+    return fit_once.fit(X, Y, *SETTINGS, f"method.num_layers={num_layers}", *more)
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    """A fit for each depth, once, when a test asks for it."""
+    """Return a function that fits each depth once, on first use."""
     return cache(fit)
 
 
@@ -75,7 +75,7 @@ def terms_of_rows(fit, num_layers):
                 terms[n] += weights @ by_hand.expected_log_normal(Y[n], mean[:, 0], variance[:, 0], s2)
                 break
             own, spread = (values[n] for values in hidden[index])
-            # the h of this layer has its own moments, whatever its inputs
+            # h of this layer has its own moments, independent of its inputs
             each = by_hand.expected_log_normal(own, mean, variance + spread, layer.added)
             terms[n] += weights @ each.sum(axis=1) + 0.5 * np.sum(np.log(2 * np.pi * np.e * spread))
             H, weights = by_hand.gaussian_grid(own, spread)
@@ -111,7 +111,7 @@ def test_the_bound_of_a_minibatch_counts_every_row(num_layers, fitted):
 def test_predictions_are_the_matched_moments_with_the_noise(num_layers, fitted):
     mean, variance = matched(fitted(num_layers), X_TEST)
     mixture = fitted(num_layers).predict(X_TEST)
-    assert mixture.means.shape == (1, len(X_TEST), 1)  # one Gaussian a row, whatever prediction.num_samples
+    assert mixture.means.shape == (1, len(X_TEST), 1)  # one Gaussian per row for any prediction.num_samples
     np.testing.assert_allclose(mixture.mean[:, 0], mean, rtol=0, atol=1e-7)
     np.testing.assert_allclose(mixture.variance[:, 0], variance, rtol=0, atol=1e-7)
     density = mixture.log_density(Y_TEST[:, None])[:, 0]
@@ -142,7 +142,7 @@ def test_rows_start_at_their_layers_mean_map_where_others_are_held_out():
     """Three inputs of nearly equal variances: the principal components of fewer rows are others."""
     inputs = np.random.default_rng(0).normal(size=(60, 3))
     still = ("training.early_stopping=true", "training.max_iterations=400", "training.learning_rate=1e-30")
-    start = door.fit(inputs, inputs[:, 0], *SETTINGS, "method.num_layers=2", *still)
+    start = fit_once.fit(inputs, inputs[:, 0], *SETTINGS, "method.num_layers=2", *still)
     (m, _), mapped = hidden_rows(start, 2)[0], inputs @ start.parameters[".prior.layers[0].mean_function.A"]
     assert m.shape == (54, 2)
     assert np.abs(m[:, None] - mapped).max(axis=-1).min(axis=1).max() < 0.05

@@ -1,6 +1,6 @@
-"""Where the inducing inputs start: k-means centres of the training inputs, the same for every family."""
+"""Inducing inputs start at k-means centres of the training inputs, the same for every family."""
 
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -13,8 +13,8 @@ STILL = ("training.max_iterations=1", "training.learning_rate=1e-30", "training.
 
 def started(*overrides, seed=1):
     """The inducing inputs of each layer of a fit that moved nothing."""
-    seeds = door.Seeds(initial=seed, holdout=2, batches=3, samples=4, prediction=5)
-    parameters = door.fit(X, Y, *STILL, f"method.num_inducing={M}", *overrides, seeds=seeds).parameters
+    seeds = fit_once.Seeds(initial=seed, holdout=2, batches=3, samples=4, prediction=5)
+    parameters = fit_once.fit(X, Y, *STILL, f"method.num_inducing={M}", *overrides, seeds=seeds).parameters
     return [parameters[path] for path in sorted(parameters) if path.endswith(".Z")]
 
 

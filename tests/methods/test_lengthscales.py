@@ -1,6 +1,6 @@
 """Every kernel has a lengthscale for each of its inputs with ``method.ard``, and one for all without."""
 
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -17,13 +17,13 @@ DEEP = (f"method.width={WIDTH}", "method.num_layers=2")
 @pytest.mark.full
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize(
-    "method", [*door.first_of(["gpr", "fitc", "sgpr", "sghmc", "aep", "fully_factorised", "sod"]), "mf"]
+    "method", [*fit_once.first_of(["gpr", "fitc", "sgpr", "sghmc", "aep", "fully_factorised", "sod"]), "mf"]
 )
 def test_a_kernel_has_a_lengthscale_for_each_input_or_one_for_all(method, ard):
     X = np.random.default_rng(0).normal(size=(20, D))
     single = method in ("gpr", "sgpr", "fitc")
     more = SMALL[:2] if single else (*SMALL, *DEEP)
-    fitted = door.fit(X, X[:, 0], f"method={method}", f"method.ard={ard}", *more, *inducing(method))
+    fitted = fit_once.fit(X, X[:, 0], f"method={method}", f"method.ard={ard}", *more, *inducing(method))
     found = [value.shape for path, value in fitted.parameters.items() if path.endswith("lengthscales")]
     inputs = [D] if single else [D, WIDTH]
     assert sorted(found) == sorted((number,) if ard else () for number in inputs)

@@ -6,7 +6,7 @@ At depth 1 everything is known. The posterior of v is Gaussian (FITC's). Where f
 noise, and a chain of fixed or of learning parameters is one sequence of numbers, which NumPy repeats step by step.
 """
 
-import door
+import fit_once
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -26,7 +26,7 @@ def rows(num_rows=40, num_features=2):
 
 def sghmc(X, y, *overrides, num_inducing=3, **more):
     settings = ("method=sghmc", "method.num_layers=1", f"method.likelihood_variance={NOISE}", f"method.jitter={JITTER}")
-    return door.fit(X, y, *settings, f"method.num_inducing={num_inducing}", *overrides, **more)
+    return fit_once.fit(X, y, *settings, f"method.num_inducing={num_inducing}", *overrides, **more)
 
 
 def parameters(fitted, layer=LAYER):
@@ -92,7 +92,7 @@ def long_chain():
 
 @pytest.mark.full
 @pytest.mark.parametrize(("freeze", "batch_size"), [("mean", 40), ("last", 8)])
-def test_a_chain_adapts_in_its_burn_in_then_freezes_and_keeps_every_thinning_th_position(freeze, batch_size):
+def test_a_chain_adapts_in_burn_in_then_freezes_and_thins(freeze, batch_size):
     """Minibatches are the same problem where all rows are equal: each must count for N / B rows."""
     X, y = rows()
     if batch_size < len(X):
@@ -120,7 +120,7 @@ def test_a_chain_adapts_in_its_burn_in_then_freezes_and_keeps_every_thinning_th_
 
 @pytest.mark.full
 @pytest.mark.parametrize("window", [0.1, 0.0])
-def test_parameters_ascend_the_log_joint_at_the_newest_position_by_adam_with_its_decay(window, long_chain):
+def test_adam_ascends_the_log_joint_at_the_newest_position_with_decay(window, long_chain):
     """Three steps, with slopes by finite differences: the sampler's and Adam's in turn, or without a window both at the
     same position, as docs/methods.md, "SGHMC" has them.
     """
@@ -137,7 +137,7 @@ def test_parameters_ascend_the_log_joint_at_the_newest_position_by_adam_with_its
 
 
 def adam_and_sampler(p, X, y, rates, *, at_once):
-    """Parameters after sampler and Adam steps, in turn or at once; Adam on softplus^{-1}(value), on Z as it is."""
+    """Parameters after alternating or joint sampler and Adam steps; Adam acts on softplus^{-1}(value) and on Z."""
     sizes = {name: np.size(value) for name, value in p.items()}
     free = np.concatenate([np.ravel(value if name == "Z" else unconstrained(name, value)) for name, value in p.items()])
 
@@ -234,7 +234,7 @@ def test_each_sample_predicts_its_own_gaussian_with_the_noise(long_chain):
     np.testing.assert_allclose(mixture.log_density(y[:, None])[:, 0], expected, rtol=0, atol=1e-8)
 
 
-def test_the_diagnostics_are_those_of_the_predicted_means_at_the_training_rows(long_chain):
+def test_diagnostics_are_of_the_predicted_means_at_training_rows(long_chain):
     fitted, X, _ = long_chain
     A, _ = features(parameters(fitted), X)
     tau = np.array([autocorrelation_time(trace) for trace in (fitted.predictor.posterior()["samples_1"][:, 0] @ A).T])
@@ -259,7 +259,7 @@ def autocorrelation_time(trace):
 
 
 @pytest.mark.full
-def test_two_layers_predict_a_path_through_the_hidden_layer_for_each_sample():
+def test_two_layers_predict_a_path_for_each_sample():
     """One hidden GP: over many copies of a row, a sample's component has the moments of a one-dimensional integral."""
     X, y = rows()
     fitted = sghmc(
@@ -286,9 +286,9 @@ def test_two_layers_predict_a_path_through_the_hidden_layer_for_each_sample():
 
 
 @pytest.mark.full
-def test_a_chain_that_leaves_the_posterior_has_diverged_though_all_its_numbers_are_finite(tmp_path):
+def test_a_chain_that_leaves_the_posterior_has_diverged_though_finite(tmp_path):
     """Steps ten times too long: positions grow without bound, and such predictions are none."""
-    record = door.run(
+    record = fit_once.run(
         tmp_path, "method=sghmc", "method.num_layers=1", "dataset=diabetes", "budget=smoke", "method.step_size=1",
         "training.max_iterations=400", status="diverged",
     ).record  # fmt: skip
@@ -298,9 +298,9 @@ def test_a_chain_that_leaves_the_posterior_has_diverged_though_all_its_numbers_a
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "settings", door.first_of([("method.num_layers=3",), ("method.num_layers=1",), ("method.noise=corrected",)])
+    "settings", fit_once.first_of([("method.num_layers=3",), ("method.num_layers=1",), ("method.noise=corrected",)])
 )
-def test_a_table_whose_features_are_not_kept_is_sampled_alike(settings, monkeypatch):
+def test_a_table_with_features_that_are_not_cached_is_sampled_alike(settings, monkeypatch):
     """Once parameters are fixed the first layer's features are, and of large tables they are not kept."""
     from dgpbench.methods import sampling
 

@@ -1,10 +1,10 @@
-"""Where q starts with ``method.output_start=sgpr``: the output layer at a sparse GP fitted to what it sees."""
+"""Start of q with ``method.output_start=sgpr``: the output layer at a sparse GP fitted to its inputs."""
 
 from dataclasses import replace
 from itertools import combinations
 
 import by_hand
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -20,7 +20,7 @@ START = ("method.output_start=sgpr", f"method.num_inducing={M}")
 
 
 def started(*overrides):
-    return door.fit(X, Y, *STILL, *START, *overrides)
+    return fit_once.fit(X, Y, *STILL, *START, *overrides)
 
 
 def collapsed_bound(layer, s2, H, y):

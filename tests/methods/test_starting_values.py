@@ -1,6 +1,6 @@
 """A mean-field run's parameters in a fully coupled model: the same posterior, bound and predictions to rounding."""
 
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -24,32 +24,32 @@ def mean_field(rows):
         "training.learning_rate=0.05",
         "training.natgrad_gamma=0.1",
     )
-    return door.fit(*rows, "method=mf", *SMALL, *moved)
+    return fit_once.fit(*rows, "method=mf", *SMALL, *moved)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", door.first_of(["fc", "mf"]))
-def test_a_run_begins_where_the_mean_field_run_ended(method, rows, mean_field):
-    begun = door.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters)
+@pytest.mark.parametrize("method", fit_once.first_of(["fc", "mf"]))
+def test_a_warm_start_equals_the_end_of_the_mean_field_run(method, rows, mean_field):
+    begun = fit_once.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters)
     expected, found = mean_field.predict(rows[0]), begun.predict(rows[0])
     np.testing.assert_allclose(found.means, expected.means, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.variances, expected.variances, rtol=1e-9)
-    alone = door.fit(*rows, f"method={method}", *SMALL, *STILL)
+    alone = fit_once.fit(*rows, f"method={method}", *SMALL, *STILL)
     assert np.abs(alone.predict(rows[0]).means - expected.means).max() > 0.01
 
 
 @pytest.mark.full
-def test_the_bound_of_the_fully_coupled_run_begins_as_the_mean_field_runs_with_equal_draws(rows, mean_field):
+def test_the_fully_coupled_bound_starts_at_the_mean_field_bound(rows, mean_field):
     first = {
-        method: door.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters).trace[0].elbo
+        method: fit_once.fit(*rows, f"method={method}", *SMALL, *STILL, initial=mean_field.parameters).trace[0].elbo
         for method in ("mf", "fc")
     }
     assert first["fc"] == pytest.approx(first["mf"], rel=1e-9)
 
 
 @pytest.mark.full
-def test_every_block_of_the_mean_field_posterior_is_where_it_was_and_the_others_are_zero(rows, mean_field):
-    begun = door.fit(*rows, "method=fc", *SMALL, *STILL, initial=mean_field.parameters)
+def test_mean_field_blocks_are_copied_and_all_others_are_zero(rows, mean_field):
+    begun = fit_once.fit(*rows, "method=fc", *SMALL, *STILL, initial=mean_field.parameters)
     mf, fc = (fitted.predictor.posterior() for fitted in (mean_field, begun))
     dense = [begun.predictor.model.q.blocks([]).dense()[1].numpy()]
     dense.append(mean_field.predictor.model.q.blocks([]).dense()[1].numpy())

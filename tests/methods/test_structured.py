@@ -4,7 +4,7 @@ from functools import cache
 from itertools import combinations, permutations
 
 import by_hand
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -40,12 +40,12 @@ STRUCTURES = {"fc_mc": "fc"}
 
 def deep(method, num_layers, *more, **kwargs):
     settings = (*SETTINGS, f"method={method}", f"method.num_layers={num_layers}", f"method.width={WIDTH}")
-    return door.fit(X, Y, *settings, *more, **kwargs)
+    return fit_once.fit(X, Y, *settings, *more, **kwargs)
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    """Each of ``DEPTHS`` by name, fitted once, when a test asks for it."""
+    """Return a function that fits each of ``DEPTHS`` once, on first use."""
     return cache(lambda method: deep(method, DEPTHS[method]))
 
 
@@ -92,7 +92,7 @@ def test_a_fitted_posterior_has_the_blocks_of_its_structure(method, fitted):
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", DEPTHS)
-def test_each_component_of_a_prediction_is_a_path_of_theorem_one_with_the_noise(method, fitted):
+def test_each_predicted_component_is_a_path_of_theorem_one_with_noise(method, fitted):
     layers, s2, m, C, widths = model_of(fitted(method))
     seed = 123456789
     mixture = fitted(method).predict(X_TEST, seed)
@@ -105,9 +105,9 @@ def test_each_component_of_a_prediction_is_a_path_of_theorem_one_with_the_noise(
 
 
 @pytest.mark.parametrize("method", ["mf", "star", "fc"])
-def test_the_objective_of_a_minibatch_is_n_over_b_times_its_fit_less_the_divergence(method, fitted):
+def test_a_minibatch_objective_is_n_over_b_times_its_fit_minus_the_kl(method, fitted):
     layers, s2, m, C, widths = model_of(fitted(method))
-    at_step = normals(widths, R, B, door.SEEDS.samples, STEPS - 1)
+    at_step = normals(widths, R, B, fit_once.SEEDS.samples, STEPS - 1)
 
     def bound(rows):
         mean, variance = by_hand.theorem_one(layers, widths, m, C, X[rows], at_step)
@@ -157,9 +157,9 @@ def test_at_depth_one_every_structure_is_the_sparse_gp(method, shallow):
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", ["sgp", "fc"])
-def test_one_whole_natural_step_with_inducing_inputs_at_the_data_gives_the_exact_posterior(method):
+def test_one_natural_step_with_z_at_the_data_gives_the_exact_posterior(method):
     s2, variance, lengthscale, targets = 0.2, 1.7, 0.8, np.sin(2 * X[:, 0])
-    fit = door.fit(
+    fit = fit_once.fit(
         X,
         targets,
         f"method={method}",
@@ -183,7 +183,7 @@ def test_one_whole_natural_step_with_inducing_inputs_at_the_data_gives_the_exact
     np.testing.assert_allclose(density, by_hand.log_normal(Y_TEST, mean, new), rtol=0, atol=2e-3)
 
 
-def test_predictions_depend_on_the_seed_alone_and_every_piece_draws_its_own(fitted):
+def test_predictions_depend_on_the_seed_and_each_piece_draws_its_own(fitted):
     fit, row = fitted("mf"), np.tile(X_TEST[:1], (4200, 1))  # at S = 4, rows of three pieces
     first, again, other = (fit.predict(row, seed).means for seed in (1, 1, 2))
     assert np.array_equal(first, again)
@@ -200,7 +200,7 @@ def test_a_fit_started_from_parameters_stays_there_at_a_vanishing_rate(fitted):
 
 
 @pytest.mark.full
-def test_rows_held_out_for_early_stopping_leave_the_bound_and_score_in_the_trace():
+def test_held_out_rows_leave_the_bound_and_are_scored_in_the_trace():
     """The ELBO is of the rows that stay, with their number as N; the score is the mean log-density of the others."""
     steps, held = 261, 2
     fit = deep(

@@ -6,7 +6,7 @@ The bound is read from the trace and q from the fitted parameters: ten steps at 
 its start, then the rate vanishes, and all later rows of the trace belong to the last parameters.
 """
 
-import door
+import fit_once
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -26,8 +26,8 @@ def rows(num_rows=N):
     return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=num_rows)
 
 
-def fit(X, y, *overrides, method="sod", num_inducing=M, seeds=door.SEEDS):
-    return door.fit(
+def fit(X, y, *overrides, method="sod", num_inducing=M, seeds=fit_once.SEEDS):
+    return fit_once.fit(
         X, y, f"method={method}", f"method.num_inducing={num_inducing}", f"method.jitter={JITTER}", "method.width=1",
         "method.likelihood_variance=0.2", "method.layer_noise=0.05", "method.hidden_variance=0.3",
         "method.output_variance=0.5", "method.kernel_variance=1.3", "training.early_stopping=false", *overrides,
@@ -106,7 +106,7 @@ def bound(fitted, X, y, num, propagation):
     return fit_term + own - kl(first.mu, first.Sig, first.K(X[S])) - kl(mean, Sig, last.K(Z_S))
 
 
-@pytest.fixture(scope="module", params=door.first_of(["joint", "diagonal"]))
+@pytest.fixture(scope="module", params=fit_once.first_of(["joint", "diagonal"]))
 def two_layers(request):
     """Six rows outside the subset in batches of 2: ten rows of the trace after the first ten are 33 epochs."""
     X, y = rows()
@@ -116,7 +116,7 @@ def two_layers(request):
 
 
 @pytest.mark.full
-def test_the_bound_of_two_layers_counts_the_rows_outside_the_subset_and_every_kl(two_layers):
+def test_the_two_layer_bound_has_rows_outside_the_subset_and_every_kl(two_layers):
     fitted, X, y, propagation = two_layers
     ours = np.array([row.elbo for row in fitted.trace[1:]])
     exact = bound(fitted, X, y, 100_000, propagation)
@@ -193,7 +193,7 @@ ONE_STEP = ("training.max_iterations=1", "training.learning_rate=1e-30", "method
 
 
 @pytest.mark.full
-def test_hidden_values_start_at_the_subsets_inputs_along_the_first_principal_direction():
+def test_hidden_values_start_along_the_first_principal_direction():
     X, y = rows()
     fitted = fit(X, y, *ONE_STEP, "method.start=projected")
     _, _, directions = np.linalg.svd(X)
@@ -259,7 +259,7 @@ def corners():
 
 
 @pytest.mark.full
-def test_leverage_draws_rows_in_proportion_to_their_ridge_leverage_scores_without_replacement():
+def test_rows_are_drawn_by_leverage_without_replacement():
     X, K = corners()
     scores = lambda log_ridge: np.diag(K @ np.linalg.inv(K + np.exp(log_ridge) * np.eye(9)))
     w = scores(brentq(lambda log_ridge: scores(log_ridge).sum() - 2, -12, 5))

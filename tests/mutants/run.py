@@ -1,24 +1,24 @@
-"""Put known faults into a copy of the package one at a time, and ask whether the tests notice: ``make test-mutants``.
+"""Put known faults into a copy of the package one at a time, and check that the tests fail: ``make test-mutants``.
 
     python tests/mutants/run.py [NAME or FILE ...] [--workers 2] [--list]
 
 The faults are the lists in the YAML files beside this one. Each entry has
 
-    name          the fault's name, words joined by dashes
+    name          name of the fault, words joined by dashes
     function      the function or class that gets the fault: ``marginalise``, ``DeepGP.sample``; with its module,
-                  ``layers.build``, where the name alone is not unique
+                  ``layers.build``, if the name alone is not unique
     file          instead of a function: the file that gets the fault
     piece         code that occurs there exactly once; white space and line breaks do not count
-    replacement   the code that replaces it
-    tests         the tests that must notice: ``test_x`` or ``test_x[case]``; ``test_file.py::test_x`` where the name
+    replacement   replacement code
+    tests         tests that must fail: ``test_x`` or ``test_x[case]``; ``test_file.py::test_x`` if the name
                   alone is not unique
-    review        true for the faults that an outside review had found unnoticed
-    raises        the exception that the tests must end with, where it is one of BROKEN
+    review        true for faults that an outside review had found unnoticed
+    raises        exception that the tests must end with, if it is one of BROKEN
 
 A fault is noticed when a named test fails: on an assertion, or by an exception, which is printed. The exceptions of
-BROKEN tell a fault that cannot run from one that was noticed: such an entry is an error of the list, unless it names
-the exception under ``raises``. Tests that do not pass without the fault, a piece that is not there exactly once, and a
-fault that stops pytest itself are errors of the list too. Exit code 0 where every fault is noticed, else 1.
+BROKEN mean that the faulty code cannot run: such an entry is an error of the list, unless it names the exception under
+``raises``. Tests that fail without the fault, a piece that does not occur exactly once, and a fault that stops pytest
+itself are errors of the list too. The exit code is 0 if every fault is noticed, else 1.
 TensorFlow is imported once: each fault's tests run in a fork of this process.
 """
 
@@ -54,7 +54,7 @@ SECONDS = 600.0  # a fault may make its tests hang
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault, and the tests that must notice it."""
+    """A fault and the tests that must notice it."""
 
     name: str
     piece: str
@@ -92,7 +92,7 @@ class Mutant:
         return tuple(map(_node_id, self.tests))
 
     def apply(self, root: Path) -> str | None:
-        """Put the fault into a copy; why that cannot be done, or None."""
+        """Put the fault into a copy; return the problem if that fails, else None."""
         try:
             path, text = self.faulty()
         except (LookupError, OSError) as error:
@@ -103,7 +103,7 @@ class Mutant:
 
 @cache
 def _functions() -> dict[str, list[tuple[Path, int, int]]]:
-    """Every function and class of SOURCES by every dotted end of its name: file, first and last character."""
+    """Index functions and classes of SOURCES by every dotted end of their names: file, first and last character."""
     functions: dict[str, list[tuple[Path, int, int]]] = {}
     for path in (path for folder in SOURCES for path in (ROOT / folder).rglob("*.py")):
         text, relative = path.read_text(encoding="utf-8"), path.relative_to(ROOT)
@@ -127,7 +127,7 @@ def _definitions(tree: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[tuple[
 
 @cache
 def _test_files() -> dict[str, list[str]]:
-    """The files that define each test, and each file by its name."""
+    """Index the files that define each test, and each file by its name."""
     files: dict[str, list[str]] = {}
     for path in (ROOT / "tests").rglob("test_*.py"):
         relative = path.relative_to(ROOT).as_posix()
@@ -147,7 +147,7 @@ def _node_id(test: str) -> str:
 
 
 def read_all(folder: Path = HERE) -> dict[str, list[Mutant]]:
-    """The faults of each list, by the list's name."""
+    """Return the faults of each list, by the list's name."""
     return {path.stem: [_mutant(entry) for entry in yaml.safe_load(path.read_text())] for path in folder.glob("*.yaml")}
 
 
@@ -156,33 +156,33 @@ def _mutant(entry: dict) -> Mutant:
 
 
 def chosen(lists: dict[str, list[Mutant]], names: list[str]) -> list[Mutant]:
-    """The faults of the named lists, or with these names; all where none is named."""
+    """Return the faults of the named lists, or with these names; without names, all."""
     everything = [mutant for name in sorted(lists) for mutant in lists[name]]
     if not names:
         return everything
     wanted = {mutant.name for name in names for mutant in lists.get(name, ())} | set(names)
     known = {mutant.name for mutant in everything} | set(lists)
     if unknown := sorted(set(names) - known):
-        raise SystemExit(f"there is no fault and no list named {', '.join(unknown)}")
+        raise SystemExit(f"unknown fault or list: {', '.join(unknown)}")
     return [mutant for mutant in everything if mutant.name in wanted]
 
 
 def copy(target: Path) -> Path:
-    """The package and its tests in a folder of their own."""
+    """Copy the package and its tests to a folder."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", "raw", "mutants"))
         elif source.is_file():
             shutil.copy2(source, target / name)
-    shared = ROOT.parent / "shared"  # real data files, where they are; tests look for them beside the repository
+    shared = ROOT.parent / "shared"  # real data files, if present; tests look for them beside the repository
     if shared.is_dir():
         (target.parent / "shared").symlink_to(shared, target_is_directory=True)
     return target
 
 
 def run_tests(root: Path, tests: tuple[str, ...], log: Path) -> int:
-    """Pytest's exit code for some tests of a copy, from a fork of this process, or HUNG."""
+    """Run some tests of a copy in a fork of this process; return pytest's exit code or HUNG."""
     process = get_context("fork").Process(target=_child, args=(root, tests, log))
     process.start()
     process.join(SECONDS)
@@ -194,7 +194,7 @@ def run_tests(root: Path, tests: tuple[str, ...], log: Path) -> int:
 
 
 class _Failure:
-    """Pytest plug-in that writes the exception of a failed test beside the log: its class, and ``broken`` or not."""
+    """Pytest plug-in that writes the exception class of a failed test, and ``broken`` or not, beside the log."""
 
     def __init__(self, log: Path) -> None:
         self.file = log.with_suffix(".failure")
@@ -220,7 +220,7 @@ def _child(root: Path, tests: tuple[str, ...], log: Path) -> None:
 
 
 def try_one(mutant: Mutant) -> tuple[Mutant, str, float]:
-    """'noticed' and by which exception, 'UNNOTICED' or what is wrong with the entry; and the seconds it took."""
+    """Return the fault, 'noticed', 'UNNOTICED' or the problem of the entry, and the seconds."""
     begin = time.perf_counter()
     with TemporaryDirectory(prefix="mutant-") as folder:
         root = copy(Path(folder, "repository"))
@@ -250,7 +250,7 @@ def _last_line(log: Path) -> str:
 
 
 def without_faults(mutants: list[Mutant], workers: int) -> Iterator[str]:
-    """The named tests on an unchanged copy, a fork for each file of tests; a sentence for each that does not pass."""
+    """Run the named tests on an unchanged copy, in a fork for each file; yield a sentence for each failure."""
     by_file: dict[str, set[str]] = {}
     for test in {test for mutant in mutants for test in mutant.node_ids()}:
         by_file.setdefault(test.split("::")[0], set()).add(test)
@@ -265,8 +265,8 @@ def without_faults(mutants: list[Mutant], workers: int) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Do the tests notice known faults?")
-    parser.add_argument("names", nargs="*", help="faults or lists of faults; all where none is named")
+    parser = argparse.ArgumentParser(description="Check that the tests notice known faults.")
+    parser.add_argument("names", nargs="*", help="faults or lists of faults; default: all")
     parser.add_argument("--workers", type=int, default=2, help="faults tried at the same time")
     parser.add_argument("--list", action="store_true", help="print the names and run nothing")
     options = parser.parse_args(arguments)
@@ -290,7 +290,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _import_once() -> None:
-    """What nearly every test imports; TensorFlow is not started, since a started one does not survive a fork."""
+    """Import what nearly every test needs; TensorFlow is not started, since it does not survive a fork once started."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("MPLBACKEND", "Agg")
     for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

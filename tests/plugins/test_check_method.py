@@ -1,6 +1,6 @@
-"""``dgpbench check-method``: what keeps the contract passes, and each way of breaking it is named."""
+"""``dgpbench check-method``: methods that keep the contract pass, and each violation is named."""
 
-import door
+import fit_once
 import pytest
 
 from dgpbench.config import groups
@@ -97,7 +97,7 @@ def fit(train, settings, seeds, log):
 
 METHOD = Method("NAME", fit, Ridge)
 """
-# name -> levels, values and mean, and what is said
+# name -> levels, values and mean, and the message
 QUANTILES = {
     "good_quantiles": ("[0.05, 0.5, 0.95]", "values", "None", "keeps the contract"),
     "without_a_middle": ("[0.9, 0.95]", "values", "None", "keeps the contract"),
@@ -113,7 +113,7 @@ ESTIMATORS = {
 
 
 def plugin(folder, name: str, old: str = "", new: str = ""):
-    """The file of a method, broken where that is asked for."""
+    """Write the file of a method, with a fault if one is named."""
     assert old in GOOD
     path = folder / f"{name}.py"
     path.write_text(GOOD.replace("NAME", name).replace(old, new) if old else GOOD.replace("NAME", name))
@@ -121,52 +121,54 @@ def plugin(folder, name: str, old: str = "", new: str = ""):
 
 
 def test_a_method_that_keeps_the_contract_passes(tmp_path, capsys):
-    assert door.command("check-method", "keeps_it", "--plugin", str(plugin(tmp_path, "keeps_it"))) == 0
-    said = capsys.readouterr().out
-    assert said.count("ok      ") == 6
-    assert "skipped what it saves predicts the same: it has no restore, so it saves nothing\n" in said
-    assert "keeps_it keeps the contract; 1 of 7 demands were skipped\n" in said
+    assert fit_once.command("check-method", "keeps_it", "--plugin", str(plugin(tmp_path, "keeps_it"))) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("ok      ") == 6
+    assert "skipped what it saves predicts the same: it has no restore, so it saves nothing\n" in printed
+    assert "keeps_it keeps the contract; 1 of 7 demands were skipped\n" in printed
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_method_fails_and_the_reason_is_named(name, tmp_path, capsys):
     old, new, reason = BROKEN[name]
-    assert door.command("check-method", name, f"--plugin={plugin(tmp_path, name, old, new)}") == 1
+    assert fit_once.command("check-method", name, f"--plugin={plugin(tmp_path, name, old, new)}") == 1
     (line, *_) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAILED")]
     assert reason in line
 
 
 @pytest.mark.parametrize("name", QUANTILES)
 def test_quantiles_keep_the_contract_or_the_reason_is_named(name, tmp_path, capsys):
-    levels, values, mean, said = QUANTILES[name]
+    levels, values, mean, expected = QUANTILES[name]
     text = OF_QUANTILES.replace("LEVELS", levels).replace("VALUES", values).replace("MEAN", mean)
     path = tmp_path / f"{name}.py"
     good = GOOD.split("METHOD =")[0].replace("Method, ", "Method, Quantiles, ")
     path.write_text(good + text.replace("NAME", name))
-    assert door.command("check-method", name, f"--plugin={path}") == (0 if "keeps" in said or "skipped" in said else 1)
-    assert said in capsys.readouterr().out
+    assert fit_once.command("check-method", name, f"--plugin={path}") == (
+        0 if "keeps" in expected or "skipped" in expected else 1
+    )
+    assert expected in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("built", ESTIMATORS)
-def test_what_is_no_estimator_with_uncertainty_is_named(built, tmp_path, capsys):
+def test_an_estimator_without_uncertainty_is_refused_by_name(built, tmp_path, capsys):
     path, name = tmp_path / "own.py", f"own_{[*ESTIMATORS].index(built)}"
     path.write_text(
         "from dgpbench.plugins import from_sklearn\n"
         "from sklearn.linear_model import BayesianRidge, LinearRegression\n"
         f"METHOD = from_sklearn({name!r}, lambda settings, seed: {built})\n"
     )
-    assert door.command("check-method", name, f"--plugin={path}") == 1
+    assert fit_once.command("check-method", name, f"--plugin={path}") == 1
     assert ESTIMATORS[built] in capsys.readouterr().out
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("method", groups.names("method"))
 def test_methods_of_this_package_pass(method, capsys):
-    assert door.command("check-method", method) == 0, capsys.readouterr().out
+    assert fit_once.command("check-method", method) == 0, capsys.readouterr().out
 
 
 @pytest.mark.full
 def test_iterations_that_are_given_are_those_of_the_check(capsys):
     """After 50, a subset by leverage scores is worse at the training rows than their mean is; after 400 it is not."""
-    assert door.command("check-method", "sod_leverage", "training.max_iterations=50") == 1
+    assert fit_once.command("check-method", "sod_leverage", "training.max_iterations=50") == 1
     assert "FAILED  standard units: at the rows it was trained on its mean is " in capsys.readouterr().out

@@ -1,27 +1,23 @@
 """A method from outside: runs, records, tables, workers and refusals, through the command line."""
 
-import hashlib
 import importlib
 import json
 import os
-import pickle
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pytest
-from one_record import forge
+from plugin_files import QUANTILES, QUICK, run
 from test_check_method import GOOD, plugin
 
-from dgpbench.methods.interface import settings_class
 from dgpbench.plugins import load_file
 from dgpbench.report.collect import collect
 from dgpbench.report.html_grids import with_groups
 
-QUICK = ("dataset=diabetes", "budget=smoke")
 VERSION_THEN_RUN = """
 import sys
 from importlib.metadata import version
@@ -29,10 +25,6 @@ from dgpbench.cli import main
 print(version("dgpbench"))
 sys.exit(main(sys.argv[1:]))
 """
-
-
-def run(folder, name: str, *words: str, status: str = "done"):
-    return door.run(folder / "results", f"method={name}", *QUICK, *words, status=status)
 
 
 def test_a_run_is_recorded_as_any_other(tmp_path):
@@ -53,12 +45,12 @@ def test_layers_are_shown_where_a_plug_in_declares_them(name, tmp_path, capsys):
     more = f'{first} = setting("layers", default={second})\n    ' if first else ""
     path = plugin(tmp_path, name, "    num_features: int", f"    {more}num_features: int")
     given = (f"method={name}", *QUICK, f"--plugin={path}", f"results_dir={tmp_path}/results")
-    assert door.command("run", *given, "plot=false") == 0
-    said = capsys.readouterr()
+    assert fit_once.command("run", *given, "plot=false") == 0
+    message = capsys.readouterr()
     (directory,) = [each.parent for each in tmp_path.rglob("record.json")]
-    assert door.command("show", str(directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
+    assert fit_once.command("show", str(directory), "--plot", "--output", str(tmp_path / "picture.svg")) == 0
     shown = f"{name} (L = 2) on diabetes" if name == "shows_layers" else f"{name} on diabetes"
-    for text in (said.out, said.err, capsys.readouterr().out, (tmp_path / "picture.svg").read_text()):
+    for text in (message.out, message.err, capsys.readouterr().out, (tmp_path / "picture.svg").read_text()):
         assert shown in text
     assert f"/{name}-L1/" in str(directory)
     frame = with_groups(collect(str(tmp_path / "results")))
@@ -66,7 +58,7 @@ def test_layers_are_shown_where_a_plug_in_declares_them(name, tmp_path, capsys):
 
 
 @pytest.mark.full
-def test_a_changed_file_is_another_method_and_its_record_is_not_taken_for_this_ones(tmp_path):
+def test_a_changed_file_is_another_method_with_its_own_records(tmp_path):
     """In processes of their own, as a user meets it."""
     words = ["run", "method=changing", *QUICK, "progress=false", "plot=false", f"results_dir={tmp_path}/results"]
 
@@ -86,12 +78,12 @@ def test_a_changed_file_is_another_method_and_its_record_is_not_taken_for_this_o
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "check-method"])
-def test_a_method_whose_package_is_not_installed_is_refused_before_it_runs(tmp_path, capsys, command):
+def test_a_method_with_a_missing_package_is_refused_before_it_runs(tmp_path, capsys, command):
     name = f"lacking_{command.replace('-', '_')}"
     path = plugin(tmp_path, name)
     path.write_text(path.read_text().replace("fit, Ridge)", "fit, Ridge, packages={'no_such': 'pip install such'})"))
     words = [name] if command == "check-method" else [f"method={name}", *QUICK, f"results_dir={tmp_path}/results"]
-    assert door.command(command, *words, f"--plugin={path}") == 2
+    assert fit_once.command(command, *words, f"--plugin={path}") == 2
     assert (
         capsys.readouterr().err.splitlines()[-1]
         == f"dgpbench: method={name} needs the package no_such, which is not installed: pip install such"
@@ -99,14 +91,14 @@ def test_a_method_whose_package_is_not_installed_is_refused_before_it_runs(tmp_p
     assert not list(tmp_path.rglob("record.json"))
 
 
-def test_reproduce_says_once_what_is_missing_and_names_every_run(tmp_path, capsys):
+def test_reproduce_names_a_missing_package_once_and_every_run(tmp_path, capsys):
     path = plugin(tmp_path, "lacking_reproduced")
     path.write_text(path.read_text().replace("fit, Ridge)", "fit, Ridge, packages={'no_such': 'pip install such'})"))
     words = ["dataset=boston", "split=range(3)", "method=lacking_reproduced", f"results_dir={tmp_path}/results"]
-    assert door.command("reproduce", "dgpbench_uci", *words, f"--plugin={path}") == 2
-    said = capsys.readouterr().err
-    assert said.count("needs the package no_such") == 1
-    assert all(f"dataset=boston split={split}" in said for split in range(3))
+    assert fit_once.command("reproduce", "dgpbench_uci", *words, f"--plugin={path}") == 2
+    message = capsys.readouterr().err
+    assert message.count("needs the package no_such") == 1
+    assert all(f"dataset=boston split={split}" in message for split in range(3))
 
 
 def test_a_method_that_ends_the_process_is_a_failed_run_with_a_record(tmp_path):
@@ -117,8 +109,8 @@ def test_a_method_that_ends_the_process_is_a_failed_run_with_a_record(tmp_path):
 
 
 @pytest.mark.full
-def test_a_method_of_an_installed_package_needs_no_flag_and_is_known_by_its_version_and_its_code(tmp_path):
-    """In processes of their own: what is installed is looked up once."""
+def test_an_installed_plug_in_needs_no_flag_and_has_version_and_digest(tmp_path):
+    """In separate processes, since installed packages are looked up once."""
     metadata = tmp_path / "guest-1.5.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: guest\nVersion: 1.5\n")
@@ -127,7 +119,7 @@ def test_a_method_of_an_installed_package_needs_no_flag_and_is_known_by_its_vers
     seen = []
     for text in (code, code.replace("np.cos", "np.sin")):
         (tmp_path / "guest_methods.py").write_text(text)
-        words = ["run", "method=guest", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results{len(seen)}"]
+        words = ["run", "method=guest", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}/results{len(seen)}"]
         environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
         subprocess.run([sys.executable, "-m", "dgpbench", *words], check=True, timeout=200, env=environment)
         (path,) = (tmp_path / f"results{len(seen)}").rglob("record.json")
@@ -138,14 +130,14 @@ def test_a_method_of_an_installed_package_needs_no_flag_and_is_known_by_its_vers
 
 @pytest.mark.full
 def test_a_baseline_of_ours_is_the_same_at_another_version_of_this_package(tmp_path):
-    """In a process of its own, before whose packages stands one that says that it is dgpbench 9.9."""
+    """In a separate process with a package first on its path that reports dgpbench 9.9."""
     metadata = tmp_path / "dgpbench-9.9.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: dgpbench\nVersion: 9.9\n")
     points = "[dgpbench.methods]\nbayesian_ridge = dgpbench.baselines.linear:BAYESIAN_RIDGE\n"
     (metadata / "entry_points.txt").write_text(points)
     record = run(tmp_path, "bayesian_ridge").record
-    words = ["run", "method=bayesian_ridge", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results"]
+    words = ["run", "method=bayesian_ridge", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}/results"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     command = [sys.executable, "-c", VERSION_THEN_RUN, *words]
     again = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
@@ -156,25 +148,25 @@ def test_a_baseline_of_ours_is_the_same_at_another_version_of_this_package(tmp_p
 
 def test_settings_are_checked_as_all_settings_are(tmp_path, capsys):
     path = plugin(tmp_path, "checked")
-    assert door.command("run", "method=checked", f"--plugin={path}", "method.noise=-1", *QUICK) == 2
+    assert fit_once.command("run", "method=checked", f"--plugin={path}", "method.noise=-1", *QUICK) == 2
     assert "method.noise takes a number above 0" in capsys.readouterr().err
-    assert door.command("run", "method=checked", f"--plugin={path}", "method.nose=1", *QUICK) == 2
+    assert fit_once.command("run", "method=checked", f"--plugin={path}", "method.nose=1", *QUICK) == 2
     assert "did you mean method.noise?" in capsys.readouterr().err
-    assert door.command("run", "method=checked", f"--plugin={path}", "training.learning_rate=1", *QUICK) == 2
+    assert fit_once.command("run", "method=checked", f"--plugin={path}", "training.learning_rate=1", *QUICK) == 2
 
 
-def test_settings_that_no_method_of_ours_has_can_be_set(capsys):
-    assert door.command("validate", "method=deep_ensemble", "method.num_networks=3", *QUICK) == 0
-    assert door.command("validate", "method=deep_ensemble", "method.num_networks=0", *QUICK) == 2
+def test_a_plug_ins_own_settings_can_be_set(capsys):
+    assert fit_once.command("validate", "method=deep_ensemble", "method.num_networks=3", *QUICK) == 0
+    assert fit_once.command("validate", "method=deep_ensemble", "method.num_networks=0", *QUICK) == 2
     assert "method.num_networks takes a whole number of at least 1" in capsys.readouterr().err
-    assert door.command("validate", "method=mc_dropout", "budget=paper", "method.noises=[0.1,0.2]") == 0
+    assert fit_once.command("validate", "method=mc_dropout", "budget=paper", "method.noises=[0.1,0.2]") == 0
 
 
 @pytest.mark.full
 def test_a_sweep_and_workers_know_it(tmp_path):
     path, results = plugin(tmp_path, "swept"), f"results_dir={tmp_path}/results"
-    words = ("method=swept", "split=0,1", f"--plugin={path}", *QUICK, results, *door.QUIET)
-    assert door.command("run", *words, "--multirun") == 0
+    words = ("method=swept", "split=0,1", f"--plugin={path}", *QUICK, results, *fit_once.QUIET)
+    assert fit_once.command("run", *words, "--multirun") == 0
     frame = collect(tmp_path / "results")
     assert sorted(frame["split"]) == [0, 1]
     assert set(frame["status"]) == {"done"}
@@ -182,13 +174,13 @@ def test_a_sweep_and_workers_know_it(tmp_path):
 
 @pytest.mark.full
 def test_workers_load_it(tmp_path):
-    """Settings of a plug-in travel to processes of their own by where its code is."""
+    """Settings of a plug-in reach other processes by the path of its code."""
     from dgpbench.experiments.engine import engine
     from dgpbench.methods import plugins
     from dgpbench.runs.resolve import resolve_overrides
 
     plugins.load_file(plugin(tmp_path, "travelling"))
-    words = ["method=travelling", *QUICK, f"results_dir={tmp_path}/results", *door.QUIET]
+    words = ["method=travelling", *QUICK, f"results_dir={tmp_path}/results", *fit_once.QUIET]
     runs = [resolve_overrides([*words, f"split={split}", "method.noise=0.2"]) for split in (0, 1)]
     assert [outcome.status for outcome in engine(runs, workers=2)] == ["done", "done"]
 
@@ -202,24 +194,7 @@ def test_budgets_that_it_names_change_its_settings(tmp_path):
     assert record["identity"]["overrides"] == {}
 
 
-QUANTILES = """
-from sklearn.linear_model import QuantileRegressor
-import numpy as np
-from dgpbench.plugins import Method, Quantiles, Settings
-
-class Fitted:
-    def __init__(self, train, seeds):
-        self.levels = np.array([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975])
-        self.models = [QuantileRegressor(quantile=p, alpha=0).fit(train.X, train.Y[:, 0]) for p in self.levels]
-
-    def predict(self, X, seed):
-        return Quantiles(self.levels, np.array([model.predict(X) for model in self.models]))
-
-METHOD = Method("linear_quantiles", lambda train, settings, seeds, log: Fitted(train, seeds))
-"""
-
-
-def test_quantiles_are_scored_where_they_can_be_and_the_rest_is_said_to_be_missing(tmp_path, capsys):
+def test_scores_that_quantiles_do_not_give_are_reported_missing(tmp_path, capsys):
     path = tmp_path / "linear_quantiles.py"
     path.write_text(QUANTILES)
     record = run(tmp_path, "linear_quantiles", f"--plugin={path}").record
@@ -264,29 +239,29 @@ def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):
         (GOOD.replace("NAME", "lacks").replace(", default=0.1", ""), "setting noise needs a default"),
     ],
 )
-def test_a_file_that_is_no_plug_in_is_refused_in_one_sentence(text, sentence, tmp_path, capsys):
+def test_a_file_that_is_not_a_plug_in_is_refused(text, sentence, tmp_path, capsys):
     path = tmp_path / "wrong.py"
     path.write_text(text)
-    assert door.command("run", "method=mf", f"--plugin={path}", *QUICK) == 2
+    assert fit_once.command("run", "method=mf", f"--plugin={path}", *QUICK) == 2
     error = capsys.readouterr().err.strip()
     assert sentence in error
     assert "\n" not in error
 
 
-def test_a_file_that_is_not_there_is_refused(capsys):
-    assert door.command("run", "method=mf", "--plugin", "nowhere.py") == 2
-    assert "there is no such file" in capsys.readouterr().err
+def test_a_missing_plug_in_file_is_refused(capsys):
+    assert fit_once.command("run", "method=mf", "--plugin", "nowhere.py") == 2
+    assert "file not found" in capsys.readouterr().err
 
 
-def test_a_baseline_whose_package_is_missing_is_refused_and_leaves_no_record(tmp_path, monkeypatch, capsys):
+def test_a_baseline_without_its_package_is_refused_without_a_record(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ngboost", None)
-    assert door.command("run", "method=ngboost", *QUICK, *door.QUIET, f"results_dir={tmp_path}") == 2
+    assert fit_once.command("run", "method=ngboost", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}") == 2
     assert "pip install '.[ngboost]'" in capsys.readouterr().err
     assert not list(tmp_path.rglob("record.json"))
 
 
-def test_gpytorch_is_never_given_triton_which_ends_a_process_that_has_tensorflow(tmp_path, monkeypatch):
-    """Whether GPyTorch is installed or not: the run itself fails, in an empty one."""
+def test_gpytorch_runs_without_triton_which_crashes_beside_tensorflow(tmp_path, monkeypatch):
+    """With or without GPyTorch installed: the run fails in an empty environment."""
     monkeypatch.setitem(sys.modules, "triton", None)  # put back after the test
     monkeypatch.delitem(sys.modules, "triton")
     monkeypatch.setitem(sys.modules, "gpytorch", None)  # so is this
@@ -294,7 +269,7 @@ def test_gpytorch_is_never_given_triton_which_ends_a_process_that_has_tensorflow
     (tmp_path / "triton.py").touch()
     (tmp_path / "gpytorch.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    door.command("run", "method=gpytorch_dgp", *QUICK, *door.QUIET, f"results_dir={tmp_path}/results")
+    fit_once.command("run", "method=gpytorch_dgp", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}/results")
     with pytest.raises(ImportError, match="triton"):
         importlib.import_module("triton")
 
@@ -309,249 +284,8 @@ def test_a_file_is_loaded_in_python_by_its_name_as_a_text(tmp_path):
     assert load_file(str(plugin(tmp_path, "by_text"))) == ["by_text"]
 
 
-def changed(folder, name: str, *pairs: tuple[str, str]) -> Path:
-    """The plug-in of these tests, some pieces replaced."""
-    path = plugin(folder, name)
-    text = path.read_text()
-    for piece, other in pairs:
-        assert piece in text
-        text = text.replace(piece, other)
-    path.write_text(text)
-    return path
-
-
-def test_annotations_may_be_texts(tmp_path):
-    path = changed(tmp_path, "of_texts", ("from dataclasses", "from __future__ import annotations\nfrom dataclasses"))
-    record = run(tmp_path, "of_texts", f"--plugin={path}", "method.num_features=30").record
-    assert record["config"]["method"]["num_features"] == 30
-
-
-@pytest.mark.parametrize(
-    ("name", "piece", "other", "words"),
-    [
-        ("of_a_tuple", "noise: float", "noise: tuple[float, ...]", "a setting is int, float, bool, str or list"),
-        ("of_a_name", "noise: float", "family: str = setting('f', default='a')\n    noise: float", "named family"),
-        (
-            "of_layers",
-            "noise: float",
-            "num_layers: int = setting('L', default=3)\n    noise: float",
-            "named num_layers",
-        ),
-        (
-            "of_an_optimiser",
-            "noise: float",
-            "optimiser: str = setting('o', default='a')\n    noise: float",
-            "named opt",
-        ),
-        ("of_no_budgets", "fit, Ridge)", "fit, Ridge, budgets={'smoke': 3})", "budgets must map budgets to settings"),
-        ("of_a_budget", "fit, Ridge)", "fit, Ridge, budgets={'smok': {}})", "unknown budget 'smok'"),
-        (
-            "of_a_value",
-            "fit, Ridge)",
-            "fit, Ridge, budgets={'smoke': {'b': 1}})",
-            "budget smoke sets b, which is not one",
-        ),
-        ("of_an_exit", "import numpy", "raise SystemExit\nimport numpy", "cannot be loaded: SystemExit"),
-    ],
-)
-def test_a_plug_in_that_cannot_be_asked_for_is_refused(tmp_path, capsys, name, piece, other, words):
-    path = changed(tmp_path, name, (piece, other))
-    assert door.command("validate", f"method={name}", *QUICK, f"--plugin={path}") == 2
-    assert words in capsys.readouterr().err
-
-
-def test_a_name_with_a_hyphen_is_refused(tmp_path, capsys):
-    path = changed(tmp_path, "of_hyphens", ('Method("of_hyphens"', 'Method("of-hyphens"'))
-    assert door.command("validate", "method=mf", *QUICK, f"--plugin={path}") == 2
-    assert "use letters, digits and _" in capsys.readouterr().err
-
-
-def test_a_fit_that_fails_saves_nothing_and_says_why(tmp_path, capsys):
-    path = changed(
-        tmp_path, "failing",
-        ("    return Fitted(", "    raise ValueError('no such thing')\n    return Fitted("),
-        ("fit, Ridge)", "fit, Ridge, restore=lambda settings, arrays: None)"),
-    )  # fmt: skip
-    words = ("method=failing", "dataset=diabetes", f"--plugin={path}", "--output", str(tmp_path / "model"))
-    assert door.command("fit", *words, "progress=false") == 1
-    assert capsys.readouterr().err.endswith("the fit failed, and no model was saved: ValueError: no such thing\n")
-    assert not (tmp_path / "model" / "model.json").exists()
-
-
-SAVED = """
-def restore(settings, arrays):
-    found = object.__new__(Restored)
-    vars(found).update(arrays, noise=settings.noise)
-    return found
-
-class Restored(Fitted):
-    parameters = None
-
-Fitted.parameters = lambda self: {"W": self.W, "b": self.b, "A": self.A, "w": self.w}
-METHOD = Method("NAME", fit, Ridge, restore=restore)
-"""
-
-
-def saved(folder, name: str, *pairs: tuple[str, str]) -> Path:
-    """The plug-in of these tests with a restore, some pieces replaced."""
-    path = plugin(folder, name)
-    text = path.read_text().split("METHOD =")[0] + SAVED.replace("NAME", name)
-    for piece, other in pairs:
-        assert piece in text
-        text = text.replace(piece, other)
-    path.write_text(text)
-    return path
-
-
 @pytest.mark.full
-def test_what_cannot_be_saved_is_a_failed_run_where_it_would_be_and_nothing_otherwise(tmp_path, capsys):
-    path = saved(tmp_path, "of_objects", ('"w": self.w', '"w": None'))
-    record = run(tmp_path / "of_objects", "of_objects", f"--plugin={path}", status="failed").record
-    assert "parameters() has w, which is not an array of numbers or texts" in record["reason"]
-    path = saved(tmp_path, "of_nothing", ("Fitted.parameters = ", "unused = "))
-    record = run(tmp_path / "of_nothing", "of_nothing", f"--plugin={path}", status="failed").record
-    assert "restore= is set, so Fitted needs a method parameters()" in record["reason"]
-    path = saved(
-        tmp_path, "of_a_generator", (", restore=restore", ""), ('{"W": self.W', '(_ for _ in "abc") or {"W": self.W')
-    )
-    run(tmp_path / "of_a_generator", "of_a_generator", f"--plugin={path}")
-    path = saved(tmp_path, "of_another_noise", ("noise=settings.noise", "noise=1.0"))
-    assert door.command("check-method", "of_another_noise", f"--plugin={path}") == 1
-    assert "restore(settings, parameters()) predicts otherwise" in capsys.readouterr().out
-
-
-def test_a_model_that_predicts_no_densities_is_not_saved(tmp_path, capsys):
-    path = saved(
-        tmp_path,
-        "of_quantiles",
-        ("import Gaussian, ", "import Quantiles, "),
-        (
-            "return Gaussian(F @ self.w, self.noise",
-            "return Quantiles([0.1, 0.9], np.outer([1, 2], F @ self.w)); (self.noise",
-        ),
-    )
-    words = ("method=of_quantiles", "dataset=diabetes", f"--plugin={path}", "--holdout", "0", "progress=false")
-    assert door.command("fit", *words, "--output", str(tmp_path / "model")) == 2
-    assert "method=of_quantiles predicts quantiles; a saved model must predict densities" in capsys.readouterr().err
-    assert not (tmp_path / "model" / "model.json").exists()
-
-
-@pytest.mark.full
-def test_a_list_of_settings_is_each_fits_own(tmp_path):
-    path = changed(
-        tmp_path,
-        "of_lists",
-        ("    noise: float", "    widths: list = setting('w', default=(3, 2))\n    noise: float"),
-        (
-            "    return Fitted(",
-            "    assert settings.widths == [3, 2]\n    settings.widths.append(1)\n    return Fitted(",
-        ),
-    )
-    for split in (0, 1):
-        record = run(tmp_path / str(split), "of_lists", f"--plugin={path}", f"split={split}").record
-        assert record["config"]["method"]["widths"] == [3, 2]
-
-
-def test_a_file_may_build_on_a_baseline_and_leaves_it_as_it_is(tmp_path):
-    path = tmp_path / "derived.py"
-    path.write_text(
-        "from dataclasses import replace\n"
-        "from dgpbench.baselines.linear import BAYESIAN_RIDGE\n"
-        "METHOD = replace(BAYESIAN_RIDGE, name='built_on_ridge')\n"
-    )
-    assert load_file(path) == ["built_on_ridge"]
-
-
-def test_a_worker_goes_on_with_the_code_that_it_began_with(tmp_path):
-    """Its file may change while a long item is carried out."""
-    path = plugin(tmp_path, "edited")
-    load_file(path)
-    settings = settings_class("plug-in edited")(name="edited", num_layers=1, num_features=7, noise=0.2)
-    sent = pickle.dumps(settings)
-    path.write_text(path.read_text() + "# edited\n")
-    assert pickle.loads(sent) == settings
-
-
-@pytest.mark.full
-def test_the_report_keeps_runs_of_other_code_apart(tmp_path):
-    """Two lines for what has one identity: a mean over two codes would be of neither."""
-    path = plugin(tmp_path, "in_two_codes")
-    record = run(tmp_path, "in_two_codes", f"--plugin={path}").directory / "record.json"
-    other = record.parents[1] / "split1-seed0" / "record.json"
-    other.parent.mkdir()
-    other.write_bytes(record.read_bytes())
-    forge(other, lambda each: (each["identity"].update(split=1), each["config"]["method"].update(code="0" * 16)))
-    frame = with_groups(collect(tmp_path / "results"))
-    assert list(frame["group"]) == ["g1", "g2"]
-    assert all(frame["settings"].str.fullmatch("values [0-9a-f]{8}"))
-
-
-def test_modules_beside_a_plug_in_can_be_imported(tmp_path):
-    (tmp_path / "beside_it.py").write_text("HIDDEN = 12\n")
-    path = changed(tmp_path, "with_a_neighbour", ("import numpy", "from beside_it import HIDDEN\nimport numpy"))
-    assert load_file(path) == ["with_a_neighbour"]
-
-
-def test_a_record_has_the_versions_of_what_the_code_imports(tmp_path):
-    assert run(tmp_path, "bayesian_ridge").record["versions"]["scikit-learn"]
-
-
-@pytest.mark.full
-def test_a_failure_of_other_code_is_no_failure_of_this_one(tmp_path):
-    path = changed(tmp_path, "mended", ("    return Fitted(", "    raise ValueError('not yet')\n    return Fitted("))
-    words = ["method=mended", "dataset=boston", "split=0", "budget=smoke", f"results_dir={tmp_path}/r"]
-    assert door.command("run", *words, *door.QUIET, f"--plugin={path}") == 1
-    plan = [sys.executable, "-m", "dgpbench", "plan", "dgpbench_uci", *words, "--plugin", str(path)]
-    assert "1 failed" in subprocess.run(plan, capture_output=True, text=True, timeout=200).stdout
-    path.write_text(path.read_text().replace("    raise ValueError('not yet')\n", ""))
-    assert "1 missing" in subprocess.run(plan, capture_output=True, text=True, timeout=200).stdout
-
-
-@pytest.mark.full
-def test_a_model_is_used_with_the_code_that_it_was_fitted_with(tmp_path):
-    """In processes of their own, as a user meets it."""
-    path = saved(tmp_path, "kept")
-    (tmp_path / "table.csv").write_text("a,y\n" + "".join(f"{a},{a * a}\n" for a in range(30)))
-    data = ("dataset=csv", f"dataset.path={tmp_path}/table.csv", "dataset.target=y", "dataset.keep=[a]")
-
-    def outcome(*words: str):
-        command = [sys.executable, "-m", "dgpbench", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=200)
-
-    model, table = str(tmp_path / "model"), str(tmp_path / "table.csv")
-    assert outcome("fit", "method=kept", *data, "--plugin", str(path), "--output", model).returncode == 0
-    assert outcome("predict", model, table, "--plugin", str(path)).returncode == 0
-    alone = outcome("predict", model, table)
-    assert (alone.returncode, alone.stderr) == (
-        2,
-        f"dgpbench: {model} cannot be loaded: the method kept is a plug-in that is not loaded; name its file "
-        "with --plugin FILE\n",
-    )
-    path.write_text(path.read_text().replace("np.cos", "np.sin"))
-    other = outcome("predict", model, table, "--plugin", str(path))
-    assert other.returncode == 2
-    assert "another version of the code of kept" in other.stderr
-
-
-def test_a_table_shows_no_runs_of_other_code_than_what_is_loaded(tmp_path, capsys):
-    path = plugin(tmp_path, "shown_new")
-    record = run(tmp_path, "shown_new", f"--plugin={path}").directory / "record.json"
-    words = ("table", "dgpbench_uci", "method=shown_new", "budget=smoke", "split=0", f"results_dir={tmp_path}/results")
-    text = record.read_text()
-    folder = record.parents[1] / "split0-seed0"
-    target = tmp_path / "results" / "runs" / "interpolation" / "boston" / folder.relative_to(record.parents[3])
-    target.mkdir(parents=True)
-    (target / "record.json").write_text(text)
-    forge(target / "record.json", lambda record: record["identity"].update(dataset="boston"))
-    assert door.command(*words, "dataset=boston", "--metric", "rmse") == 0
-    assert "1 of 1 cells" not in capsys.readouterr().out
-    forge(target / "record.json", lambda record: record["config"]["method"].update(code="0" * 16))
-    assert door.command(*words, "dataset=boston", "--metric", "rmse") == 0
-    assert "1 of 1 cells are incomplete" in capsys.readouterr().out
-
-
-@pytest.mark.full
-def test_the_networks_of_an_ensemble_share_no_initial_weights():
+def test_the_networks_of_an_ensemble_have_different_initial_weights():
     """A network's output layer had the draws of the next one's hidden layer, but for their scale."""
     from dgpbench.baselines.networks import EnsembleSettings, fit_ensemble
     from dgpbench.data.standardise import Regression
@@ -560,7 +294,7 @@ def test_the_networks_of_an_ensemble_share_no_initial_weights():
     train = Regression(np.linspace(-1, 1, 20).reshape(10, 2), np.zeros((10, 1)))
     as_they_start = {"epochs": 1, "learning_rate": 1e-12}
     settings = EnsembleSettings(name="deep_ensemble", num_layers=1, num_networks=3, **as_they_start)
-    networks = fit_ensemble(train, settings, door.SEEDS, Monitor()).networks
+    networks = fit_ensemble(train, settings, fit_once.SEEDS, Monitor()).networks
     draws = [layer.get_weights()[0].ravel()[:100] for network in networks for layer in network.layers]
     assert len(draws) == 6
     assert np.max(np.abs(np.corrcoef(draws) - np.eye(6))) < 0.5
@@ -569,7 +303,7 @@ def test_the_networks_of_an_ensemble_share_no_initial_weights():
 @pytest.mark.full
 @pytest.mark.parametrize(("num_rows", "epochs", "steps"), [(10, 7, 7 * 3), (90, 5, 5 * 23)])
 def test_a_network_takes_a_step_for_every_batch_of_every_epoch(num_rows, epochs, steps):
-    """Steps are taken a hundred in a call of Keras, also where they are no multiple of it."""
+    """Keras takes a hundred steps in a call, also if their number is not a multiple of it."""
     from dgpbench.baselines.networks import DropoutSettings, fit_dropout
     from dgpbench.data.standardise import Regression
     from dgpbench.training.monitor import Monitor
@@ -578,33 +312,5 @@ def test_a_network_takes_a_step_for_every_batch_of_every_epoch(num_rows, epochs,
     train = Regression(rng.normal(size=(num_rows, 2)), rng.normal(size=(num_rows, 1)))
     few = {"rates": [0.1], "noises": [0.1], "num_samples": 2, "batch_size": 4}
     settings = DropoutSettings(name="mc_dropout", num_layers=1, epochs=epochs, **few)
-    fitted = fit_dropout(train, settings, door.SEEDS, Monitor())
+    fitted = fit_dropout(train, settings, fit_once.SEEDS, Monitor())
     assert fitted.network.optimizer.iterations.numpy() == steps
-
-
-def test_a_changed_module_beside_a_plug_in_is_a_change_of_its_code(tmp_path, monkeypatch):
-    """And so is one of a package that it imports; what is installed is known by its version."""
-    from dgpbench.methods.plugin_code import Source
-
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "own_package").mkdir()
-    names = ("own_helper.py", "own_package/__init__.py", "own_package/core.py", "own_package/inner.py")
-    files = [tmp_path / name for name in names]
-    for file in files:
-        file.write_text("SHIFT = 5.0\n")
-    files[1].write_text("from .core import SHIFT\n")
-    files[-1].write_text("from . import core\n")
-    path = tmp_path / "with_helpers.py"
-    path.write_text(
-        "import numpy.linalg\nfrom own_helper import SHIFT\n\ndef f():\n    from own_package import inner\n"
-    )
-    before = [Source.of_file(path).digest]
-    for file in files:
-        file.write_text("SHIFT = 0.0\n")
-        before.append(Source.of_file(path).digest)
-    assert len(set(before)) == 5
-    path.write_text("import numpy.linalg\n")
-    assert Source.of_file(path).digest == hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    compiled = tmp_path / "compiled.so"
-    compiled.write_bytes(b"\x7fELF\x00")
-    assert Source.of_file(compiled).digest == hashlib.sha256(compiled.read_bytes()).hexdigest()[:16]

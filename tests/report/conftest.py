@@ -1,9 +1,12 @@
 """Toy records as fixtures; the functions behind them are in toys.py."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import fit_once
 import pytest
+from compact_files import GIVEN, SMALL
 from matplotlib.figure import Figure
 from toys import write_toy
 
@@ -50,3 +53,24 @@ def drawn(saved, results):
         return saved
 
     return draw
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory) -> Path:
+    """Runs of three items without training, and their compact records."""
+    folder = tmp_path_factory.mktemp("made") / "results"
+    with pytest.MonkeyPatch.context() as patch:
+        fit_once.without_training(patch)
+        for item, narrowed in SMALL.items():
+            assert (
+                fit_once.command("reproduce", item, *narrowed, *GIVEN, f"results_dir={folder}", "progress=false") == 0
+            )
+    assert fit_once.command("results", "export", f"results_dir={folder}") == 0
+    return folder
+
+
+@pytest.fixture
+def fresh(exported, tmp_path) -> Path:
+    """A fresh clone: the compact records alone."""
+    shutil.copytree(exported / "records", tmp_path / "fresh" / "records")
+    return tmp_path / "fresh"

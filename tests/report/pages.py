@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Seen:
-    """One cell: its text, and what it sorts by."""
+    """One cell: its text and its sort key."""
 
     text: str = ""
     order: str = ""

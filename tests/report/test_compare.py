@@ -1,4 +1,4 @@
-"""Ours beside the published value: every number in its cell, and verdicts that can tell right from wrong."""
+"""Comparison with the published values: every number in its cell, and correct verdicts."""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ MC_DROPOUT = {"task": "classic", "method": "mc_dropout", "num_layers": 1, "overr
 
 
 def store(results, item: str, shift: float = 0.0, keep=lambda entry: True) -> list[str]:
-    """A store whose means and standard errors are the published ones, shifted by so many of the latter."""
+    """A store with the published means and standard errors, shifted by ``shift`` of the latter."""
     made = load(item)
     first = next(iter(made.sweeps))
     for entry in filter(keep, published.of_item(item).values()):
@@ -57,7 +57,7 @@ def test_every_published_number_is_in_its_cell_of_the_rendered_comparison(item, 
     assert sum(dataset in groups.names("dataset") for _, dataset, _ in shown) == len(numbers)
 
 
-def test_numbers_that_are_known_split_by_split_are_compared_so(results):
+def test_numbers_published_by_split_are_compared_by_split(results):
     """Ours is 0.1 above theirs on five of power's splits, and turned around on concrete's first three."""
     theirs = published.by_split("gal2016_classic").query("metric == 'tll'")
     power, concrete = (
@@ -93,7 +93,7 @@ def test_equal_splits_are_judged_by_their_differences(results):
 
 
 def of_mc_dropout(results, dataset: str, moved) -> None:
-    """Runs whose RMSE is moved from the published one of its split."""
+    """Runs with the RMSE moved from the published one of its split."""
     theirs = published.by_split("gal2016_classic").query(f"metric == 'rmse' and dataset == '{dataset}'")
     for split, value in theirs.set_index("split")["published"].items():
         scores = {"tll": -2.5, "rmse": value + moved(int(split))}
@@ -101,7 +101,7 @@ def of_mc_dropout(results, dataset: str, moved) -> None:
 
 
 def test_on_equal_splits_the_verdict_is_that_of_the_differences(results):
-    """An RMSE 0.01 and 0.02 above theirs on the two splits where theirs is lowest: both are below their mean of all."""
+    """RMSE 0.01 and 0.02 above theirs on their two lowest splits: both are below their mean of all splits."""
     of_mc_dropout(results, "power", lambda split: 0.01 + 0.01 * (split % 2))
     theirs = published.by_split("gal2016_classic").query("metric == 'rmse' and dataset == 'power'").set_index("split")
     even, odd = (theirs["published"][theirs.index % 2 == rest].idxmin() for rest in (0, 1))
@@ -117,7 +117,7 @@ def test_on_equal_splits_the_verdict_is_that_of_the_differences(results):
     assert set(one["verdict"]) == {"one split"}
 
 
-def test_a_difference_that_no_printed_digit_shows_has_its_direction(results):
+def test_a_difference_below_the_printed_digits_has_a_direction(results):
     of_mc_dropout(results, "naval", lambda split: -2e-5 - 1e-6 * (split % 2))
     cells = comparison("gal2016_classic", ["dataset=naval", f"results_dir={results}"]).cells
     (row,) = cells[cells["metric"] == "rmse"].itertuples()
@@ -168,7 +168,7 @@ def test_another_budget_is_never_compared_as_if_it_were_the_papers(results):
 
 
 def paired(results, wins: dict[str, tuple[float, float]]):
-    """Runs of star and mf whose share of wins has this mean and standard error, for each data set."""
+    """Runs of star and mf with this mean and standard error of the share of wins, for each data set."""
     for dataset, (mean, stderr) in wins.items():
         for split, share in enumerate(spread_over(mean, stderr, 10)):
             won = np.where(np.arange(1000) < round(1000 * share), 1.0, -1.0)

@@ -31,7 +31,8 @@ def test_quantiles_of_a_density_on_a_grid_are_those_of_the_normal(p):
 
 def test_bands_are_the_central_shares_and_the_rows_stand_over_them():
     rows = (np.array([[0.0, 1], [1, 2]]), np.array([[2.0, 3]]))
-    ax = pictures.data_and_bands(GRID, rows, "depth", "price", Figure().subplots())
+    ax = Figure().subplots()
+    pictures.data_and_bands(GRID, rows, "depth", "price", ax)
     wide, narrow, samples, training, test = ax.collections
     for band, share in ((wide, 0.95), (narrow, 0.5)):
         y = band.get_paths()[0].vertices[:, 1]
@@ -43,11 +44,11 @@ def test_bands_are_the_central_shares_and_the_rows_stand_over_them():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("depth", "price (original units)")
 
 
-def test_partial_dependence_shows_two_deviations_on_one_scale_with_names_and_dates():
+def test_partial_dependence_has_two_deviations_one_scale_names_and_dates():
     effects = posterior_file.effects(posterior_file.of_effects(EFFECTS))
-    below = pictures.second_row({"columns": COLUMNS, "dropped": []}, posterior_file.of_effects(effects), "price")
+    _, draw = pictures.second_row({"columns": COLUMNS, "dropped": []}, posterior_file.of_effects(effects), "price")
     figure = Figure(figsize=(11, 4))
-    below.draw(figure)
+    draw(figure)
     figure.canvas.draw()
     number, category, date = figure.axes
     assert number.lines[0].get_data()[1].tolist() == [5, 7, 9, 1, 1]
@@ -57,7 +58,7 @@ def test_partial_dependence_shows_two_deviations_on_one_scale_with_names_and_dat
     assert len({ax.get_ylim() for ax in figure.axes}) == 1
 
 
-def test_a_run_that_kept_neither_has_no_second_row():
+def test_a_run_without_data_panels_has_no_second_row():
     assert pictures.second_row({"dropped": []}, {"mean_1": np.zeros(3)}, "y") is None
 
 
@@ -80,6 +81,6 @@ def test_the_second_row_stands_below_the_panels_of_every_run():
         (1.0, 1000, "95 % intervals hold 100.0 % of 1,000 rows, too many for chance (93.6 % to 96.3 %): too wide"),
     ],
 )
-def test_whether_intervals_are_calibrated_is_one_sentence(coverage, rows, words):
+def test_calibration_of_intervals_is_stated_in_one_sentence(coverage, rows, words):
     """Binomial(51, 0.95): P(K <= 44) = 0.013, P(K <= 45) = 0.041; 936 and 963 of 1,000."""
     assert describe_coverage(coverage, rows) == words

@@ -34,11 +34,11 @@ DPI = 150  # of dgpbench.mplstyle
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_returns_its_axes_with_labels_and_units(name):
+def test_every_figure_has_labels_and_units(name):
     draw, frame = FIGURES[name]
     with house_style():
         ax = Figure(figsize=(5, 3)).subplots()
-        assert draw(frame(), ax) is ax
+        draw(frame(), ax)
         ax.figure.savefig("/dev/null", format="png")
     labels = [ax.get_xlabel()] if name == "critical_difference" else [ax.get_xlabel(), ax.get_ylabel()]
     named = name in ("score_bars", "improvement", "block_correlations")  # their other axis holds names
@@ -66,7 +66,7 @@ def test_texts_of_a_page_do_not_overlap(name):
 
 
 def overlapping(figure: Figure) -> list[tuple[str, str]]:
-    """Pairs of titles, axis labels, tick labels and shared legends whose boxes meet."""
+    """Return the pairs of overlapping titles, axis labels, tick labels and shared legends."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
@@ -88,7 +88,7 @@ def _texts(ax):
 
 
 def _meet(one, other) -> bool:
-    """Whether two boxes share more than a pixel."""
+    """Return whether two boxes overlap by more than a pixel."""
     width = min(one.x1, other.x1) - max(one.x0, other.x0)
     height = min(one.y1, other.y1) - max(one.y0, other.y0)
     return width > 1 and height > 1
@@ -101,7 +101,7 @@ def test_panels_share_one_legend_below_where_they_name_the_same():
     assert all(ax.get_legend() is None for ax in figure.axes)
 
 
-def test_panels_side_by_side_that_list_the_same_methods_name_them_once_a_row():
+def test_panels_with_the_same_methods_name_them_once_a_row():
     draw, make = FIGURES["score_bars"]
     other = make().iloc[1:]
     figure = page("title", [Panel("", draw, frame) for frame in (make(), make(), other, make())], columns=3)
@@ -130,8 +130,6 @@ def test_a_legend_of_many_methods_leaves_room_for_the_panel():
     def draw(frame, ax):
         for name in frame["name"]:
             ax.plot([0, 1], [0, 1], label=name)
-        ax.legend()
-        return ax
 
     figure = page("title", [Panel("", draw, pd.DataFrame({"name": [f"a method of many, {n}" for n in range(22)]}))])
     FigureCanvasAgg(figure).draw()
@@ -145,7 +143,7 @@ def test_a_plug_in_has_the_look_of_no_listed_method(depth):
     assert {look(f"my_method_{number}", depth).marker for number in range(9)}.isdisjoint(listed)
 
 
-def test_a_dollar_in_a_name_is_no_mathematics():
+def test_a_dollar_in_a_name_is_not_mathematics():
     assert label("a$b$c", 2) == r"a\$b\$c L2"
 
 
@@ -285,7 +283,7 @@ SPLITS = ("split=range(2)", "dataset=boston,energy,concrete")
     ("lindinger2020_figs5", SPLITS),
     ("lindinger2020_figs8", ("method.num_layers=3", "dataset=boston,energy")),
 ])  # fmt: skip
-def test_items_render_from_records_at_their_size_and_with_ink_in_every_panel(name, given, filled, tmp_path):
+def test_items_render_at_their_size_with_ink_in_every_panel(name, given, filled, tmp_path):
     item = item_of(name, filled, *given)
     for key, figure in item_figures.figures(item, collect(filled)).items():
         picture = matplotlib.image.imread(save(figure, tmp_path / f"{key}.png"))[..., :3].mean(axis=2)
@@ -344,7 +342,7 @@ def test_every_figure_that_an_item_names_has_a_layout():
     assert named <= set(item_figures.KINDS)
 
 
-def test_ranks_are_drawn_of_complete_cells_and_say_what_is_left_out(filled):
+def test_ranks_are_of_complete_cells_and_name_what_is_left_out(filled):
     frame = collect(filled)
     whole = item_figures.figures(item_of("lindinger2020_table1", filled, *SPLITS), frame)
     assert set(whole) == {"score_bars", "ranks_tll", "improvement_tll"}
@@ -384,14 +382,14 @@ def test_a_curve_of_timings_is_of_one_session_and_one_machine(tmp_path):
     ]
 
 
-def test_a_figure_of_one_split_says_so_and_shows_no_certain_differences(filled):
+def test_a_figure_of_one_split_is_labelled_and_marks_no_difference(filled):
     made = item_figures.figures(item_of("lindinger2020_table1", filled, *SPLITS, "split=1"), collect(filled))
     assert set(made) == {"score_bars", "ranks_tll"}
     assert all("split=1" in figure.get_suptitle() for figure in made.values())
 
 
 @pytest.mark.parametrize(("column", "value"), [("method", "star"), ("split", 1)])
-def test_a_method_or_split_that_is_missing_everywhere_is_in_no_comparison(column, value, filled):
+def test_a_method_or_split_missing_everywhere_is_not_compared(column, value, filled):
     frame = collect(filled)
     item = item_of("lindinger2020_table1", filled, *SPLITS)
     done = cells.done_runs(item, frame[frame[column] != value])
@@ -404,14 +402,14 @@ def test_a_method_or_split_that_is_missing_everywhere_is_in_no_comparison(column
         assert "Left out, since ranks and tests need complete cells: STAR L2 (0/2 on" in found.about
 
 
-def test_a_missing_run_makes_the_title_say_so(filled):
+def test_the_title_counts_missing_runs(filled):
     figure = item_figures.figures(item_of("lindinger2020_figs5", filled, "dataset=boston"), collect(filled))[
         "elbo_boxes"
     ]
     assert "4 of 20 runs" in figure.get_suptitle()
 
 
-def test_a_wrong_call_is_refused_in_one_sentence(filled, tmp_path, capsys, monkeypatch):
+def test_a_wrong_call_of_a_figure_is_refused(filled, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
     for arguments, words in [

@@ -46,7 +46,7 @@ def report(tmp_path_factory):
 
 
 @pytest.mark.full
-def test_incomplete_cells_say_how_many_and_complete_ones_have_a_standard_error(report):
+def test_incomplete_cells_have_a_count_and_complete_ones_an_error(report):
     heading, *rows = tables_in(report)["tll"]
     assert heading[:2] == ["method", "boston"]
     cells = {row[0]: row[1] for row in rows}
@@ -103,7 +103,7 @@ def test_comparison_shows_the_published_value(report):
     assert any(row[:3] == ["boston", "sgp L1", "tll"] and row[4] == "-2.58 (0.10)" for row in rows)
 
 
-def test_statistics_of_incomplete_tables_say_what_is_left_out(report):
+def test_statistics_of_incomplete_tables_name_what_is_left_out(report):
     assert re.search(r"Left out, since ranks and tests need complete cells: [^<]*STAR L3 \(7/10 on boston\)", report)
 
 
@@ -118,8 +118,8 @@ def test_a_complete_table_has_statistics(toy, results, tmp_path):
 
 
 @pytest.mark.full
-def test_marks_that_look_at_another_task_are_on_the_page_too(toy, results, tmp_path):
-    """Table S3's bold is for what is as good as sgp in interpolation as well."""
+def test_marks_that_depend_on_another_task_are_on_the_page(toy, results, tmp_path):
+    """Table S3 prints in bold what is as good as sgp in interpolation as well."""
     for task in ("extrapolation", "interpolation"):
         for method, num_layers in (("sgp", 1), ("star", 3)):
             for split in range(10):
@@ -131,7 +131,7 @@ def test_marks_that_look_at_another_task_are_on_the_page_too(toy, results, tmp_p
 
 
 @pytest.mark.full
-def test_the_page_knows_which_other_budget_has_more(toy, results, tmp_path):
+def test_the_page_names_another_budget_with_more_runs(toy, results, tmp_path):
     toy({"tll": -2.5}, method="sgp", num_layers=1, split=0)
     for split in range(3):
         toy({"tll": -2.5}, method="sgp", num_layers=1, split=split, budget="laptop")
@@ -141,7 +141,7 @@ def test_the_page_knows_which_other_budget_has_more(toy, results, tmp_path):
 
 @pytest.mark.full
 def test_processes_that_share_the_sections_write_the_same_page(toy, results, tmp_path, monkeypatch):
-    """With a plug-in, which joins an item: the workers have to know it too; and where no socket can be made."""
+    """With a plug-in that joins an item, the workers load it too; also if no socket can be opened."""
     guest = tmp_path / "in_sections.py"
     guest.write_text("from dgpbench.plugins import Method\nMETHOD = Method('in_sections', lambda *given: None)\n")
     load_file(guest)

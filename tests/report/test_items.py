@@ -20,7 +20,7 @@ def columns(*given: str, item: str = TABLE1) -> set[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("name", ITEMS)
-def test_every_item_reads_and_begins_with_its_command(name):
+def test_every_item_loads_and_starts_with_its_command(name):
     item = load(name)
     head = (groups.folder() / "experiment" / f"{name}.yaml").read_text()
     assert head.startswith("# ")
@@ -34,7 +34,7 @@ def test_every_item_reads_and_begins_with_its_command(name):
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_every_name_in_an_item_exists(name):
-    groups.find_by(plugins.find, plugins.offers)
+    groups.find_by(plugins.__name__)
     for sweep in load(name).sweeps:
         for group in groups.GROUPS:
             assert all(groups.exists(group, each) for each in sweep.values.get(group, ()))
@@ -44,7 +44,7 @@ def test_every_published_table_is_an_item():
     assert {published.item_name(each) for each in published.read_published()} <= set(ITEMS)
 
 
-def test_table_1_is_no_single_product():
+def test_table_1_is_not_a_single_product():
     found = {(method, layers) for _, method, layers in columns()}
     assert found == {("sgp", 1), *(("sghmc", L) for L in (1, 2, 3)), *((m, L) for m in ("mf", "star") for L in (2, 3))}
     assert len(columns()) == 64
@@ -81,7 +81,7 @@ def test_an_external_setting_narrows_nothing():
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "message"),
     [
         ("dataset=yacht", "leaves nothing of lindinger2020_table1; its dataset is one of boston"),
         ("dataset=bosten", "unknown dataset 'bosten'"),
@@ -93,10 +93,10 @@ def test_an_external_setting_narrows_nothing():
         ("+split=1", "settings can only be changed"),
     ],
 )
-def test_a_mistake_is_refused_in_a_sentence(given, says):
+def test_a_mistake_in_an_item_is_refused(given, message):
     with pytest.raises(UserError) as refusal:
         load(TABLE1, [given])
-    assert says in str(refusal.value)
+    assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 

@@ -1,4 +1,4 @@
-"""``--output``: where a command's result may go, and what becomes of what stands there."""
+"""``--output``: accepted paths, and what happens to an existing file."""
 
 import os
 import stat
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 
-import door
+import fit_once
 import pytest
 from toys import toy_points, write_toy
 
@@ -26,18 +26,18 @@ def timings(path) -> None:
 
 
 def written(capsys) -> str:
-    """The table as it is printed where no --output is given."""
-    assert door.command(*TABLE) == 0
+    """Return the table that is printed without --output."""
+    assert fit_once.command(*TABLE) == 0
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["table.pdf", "table.xlsx", "table.png"])
 def test_a_table_is_not_written_as_markdown_under_another_ending(name, tmp_path, capsys):
     (tmp_path / "results").mkdir()
-    assert door.command(*TABLE, "--output", name) == 2
-    assert f"--output {name} ends in none of .md, .tex, .csv, .html" in capsys.readouterr().err
+    assert fit_once.command(*TABLE, "--output", name) == 2
+    assert f"--output {name} does not end in .md, .tex, .csv, .html" in capsys.readouterr().err
     assert not (tmp_path / name).exists()
-    assert door.command(*TABLE, "--output", name, "--format", "csv") == 0
+    assert fit_once.command(*TABLE, "--output", name, "--format", "csv") == 0
     assert (tmp_path / name).read_text().startswith("metric,dataset,")
 
 
@@ -46,7 +46,7 @@ def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(tmp_path, capsys
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "table.md").write_text("old")
     (tmp_path / "link.md").symlink_to("paper/table.md")
-    assert door.command(*TABLE, "--output", "link.md") == 0
+    assert fit_once.command(*TABLE, "--output", "link.md") == 0
     assert (tmp_path / "link.md").is_symlink()
     assert (tmp_path / "paper" / "table.md").read_text() == expected
     assert [path.name for path in (tmp_path / "paper").iterdir()] == ["table.md"]
@@ -57,14 +57,14 @@ def test_a_pipe_stays_and_the_table_goes_into_it(tmp_path, capsys):
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
     reader.start()
-    assert door.command(*TABLE, "--output", str(pipe)) == 0
+    assert fit_once.command(*TABLE, "--output", str(pipe)) == 0
     reader.join(10)
     assert read == [expected]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (".", "dgpbench: . is a folder, but a file is written; choose another place with --output"),
         ("", "argument --output: must not be empty"),
@@ -72,7 +72,7 @@ def test_a_pipe_stays_and_the_table_goes_into_it(tmp_path, capsys):
         ("socket", "socket is neither a file nor a pipe, and cannot be written; choose another place with --output"),
     ],
 )
-def test_a_place_where_no_file_can_be_is_one_sentence(given, said, tmp_path, capsys):
+def test_an_impossible_output_path_is_a_clean_error(given, message, tmp_path, capsys):
     import socket
 
     (tmp_path / "afile").write_text("")
@@ -80,9 +80,9 @@ def test_a_place_where_no_file_can_be_is_one_sentence(given, said, tmp_path, cap
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket")
         before = sorted(tmp_path.iterdir())
-        assert door.command(*TABLE, "--output", given) == 2
+        assert fit_once.command(*TABLE, "--output", given) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
 
@@ -98,7 +98,7 @@ def test_a_place_where_no_file_can_be_is_one_sentence(given, said, tmp_path, cap
         ("show", "results", "--plot", "--json"),
     ],
 )
-def test_a_place_that_cannot_be_is_answered_with_the_flag_that_chooses_another(command, tmp_path, monkeypatch, capsys):
+def test_an_impossible_output_path_is_refused_with_the_flag_to_use(command, tmp_path, monkeypatch, capsys):
     from dgpbench.benchmarks import timing
 
     def timed(plan, say):
@@ -109,7 +109,7 @@ def test_a_place_that_cannot_be_is_answered_with_the_flag_that_chooses_another(c
     write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
     timings(tmp_path / "results" / "bench" / "steps.csv")
     ending = "md" if command[0] in ("table", "compare") else "png"
-    assert door.command(*command, "--output", f"afile/x.{ending}") == 2
+    assert fit_once.command(*command, "--output", f"afile/x.{ending}") == 2
     error = capsys.readouterr().err
     assert "File exists: " in error
     assert "choose another place with --output" in error
@@ -117,16 +117,16 @@ def test_a_place_that_cannot_be_is_answered_with_the_flag_that_chooses_another(c
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (("--plot", "--output", "foo.txt"), "--output foo.txt must end in .png, .pdf, .svg"),
         (("--output", "foo.png"), "--output foo.png is where --plot writes the picture; give both, or neither"),
     ],
 )
-def test_show_writes_a_picture_or_says_why_it_writes_none(flags, said, tmp_path, capsys):
+def test_show_writes_a_picture_or_prints_why_not(flags, message, tmp_path, capsys):
     write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
-    assert door.command("show", "results", *flags) == 2
-    assert said in capsys.readouterr().err
+    assert fit_once.command("show", "results", *flags) == 2
+    assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("foo*"))
 
 
@@ -134,9 +134,9 @@ def test_show_writes_a_picture_or_says_why_it_writes_none(flags, said, tmp_path,
     ("command", "unbuffered"),
     [("cite star", ""), ("list methods", ""), ("--version", ""), ("cite star", "1"), ("list methods", "1")],
 )  # it fails at the end, or with PYTHONUNBUFFERED at the first line
-@pytest.mark.parametrize(("stdout", "code", "said"), [("full", 2, "No space left on device"), ("closed", 0, "")])
-def test_an_output_that_takes_nothing_more_is_no_traceback(command, stdout, code, said, unbuffered):
-    """A full disk is one sentence; a reader that has read enough, as ``head`` has, is no error."""
+@pytest.mark.parametrize(("stdout", "code", "message"), [("full", 2, "No space left on device"), ("closed", 0, "")])
+def test_a_full_or_closed_output_is_not_a_traceback(command, stdout, code, message, unbuffered):
+    """A full disk is a clean error; a reader that closes the pipe early, as ``head`` does, is not an error."""
     if stdout == "full":
         taker = os.open("/dev/full", os.O_WRONLY)
     else:
@@ -148,8 +148,8 @@ def test_an_output_that_takes_nothing_more_is_no_traceback(command, stdout, code
         called, stdout=taker, stderr=subprocess.PIPE, text=True, check=False, env=environment, timeout=100
     )
     os.close(taker)
-    assert (ended.returncode, len(ended.stderr.splitlines())) == (code, 1 if said else 0), ended.stderr
-    assert said in ended.stderr
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (code, 1 if message else 0), ended.stderr
+    assert message in ended.stderr
 
 
 def test_a_failure_stays_one_where_nobody_reads_what_it_prints(tmp_path):

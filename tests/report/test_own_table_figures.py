@@ -6,11 +6,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from figure_axes import factor_of, lines, panels, stored
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from test_figures import overlapping
-from test_values_of_figures import factor_of, lines, panels, stored
 from toy_frames import FIGURES
 from toys import toy_points, toy_trace, write_toy
 
@@ -76,7 +76,7 @@ def _curves(page) -> dict:
     return lines(ax) if "coverage" in ax.get_xlabel() else {}
 
 
-def test_marks_are_mean_scores_at_median_seconds_and_the_line_joins_what_is_not_beaten(three, drawn):
+def test_marks_are_mean_scores_at_median_seconds_with_the_pareto_line(three, drawn):
     *_, page = [each for each in drawn("dgpbench_uci", *three) if each.axes[0].get_xlabel() == "time of a run (s)"]
     tll, crps, *_ = page.axes
     marks = {line.get_label(): line.get_xydata()[0] for line in tll.lines if not line.get_label().startswith("_")}
@@ -157,15 +157,16 @@ MEANS = [name for name in MEANS if not name.startswith("seconds_per_step")]  # a
 
 
 @pytest.mark.parametrize("name", MEANS)
-def test_no_figure_draws_an_incomplete_cell_as_a_finished_one(name):
+def test_incomplete_cells_are_drawn_differently_from_complete_ones(name):
     """Marks and boxes are hollow; a line has no face, and its name ends in the count."""
     draw, make = FIGURES[name]
     seen = {}
     for count in (10, 3):
-        ax = draw(make().assign(count=count, wanted=10), Figure().subplots())
+        ax = Figure().subplots()
+        draw(make().assign(count=count, wanted=10), ax)
         marks = [line for line in ax.lines if line.get_marker() not in ("None", "none", "", "x")]
         faces = [to_hex(line.get_markerfacecolor()) for line in marks]
-        if name == "elbo_boxes":  # whose marks are outliers
+        if name == "elbo_boxes":  # its marks are outliers
             faces = [to_hex(patch.get_facecolor()) for patch in ax.patches]
         named = [text for text in ax.get_legend_handles_labels()[1] if text.endswith("(3/10)")]
         named += [text.get_text() for text in ax.get_xticklabels() if "(3/10)" in text.get_text()]
@@ -196,19 +197,22 @@ def test_layouts_name_the_curves_of_an_incomplete_cell_by_its_count(name, lackin
     given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={lacking}"]
     item = items.load("lindinger2020_table1", given)
     for panel in item_figures.KINDS[name](item, cells.done_runs(item, collect(lacking))):
-        _, names = panel.draw(panel.frame, Figure().subplots()).get_legend_handles_labels()
+        ax = Figure().subplots()
+        panel.draw(panel.frame, ax)
+        _, names = ax.get_legend_handles_labels()
         assert "STAR L3 (1/2)" in names
         assert not [text for text in names if text.startswith("MF L3 (1/") or text.startswith("MF L3 (2/")]
 
 
-def test_a_box_is_hollow_where_a_run_kept_no_trace(results):
+def test_a_box_is_hollow_if_a_run_has_no_trace(results):
     for split in range(2):
         write_toy(results, {"tll": -2.0}, method="mf", split=split, trace=toy_trace() if split else None)
         write_toy(results, {"tll": -2.0}, method="star", split=split, trace=toy_trace())
     given = ["dataset=boston", "method=mf,star", "method.num_layers=3", "split=range(2)", f"results_dir={results}"]
     item = items.load("lindinger2020_table1", given)
     (panel,) = scores.elbo_boxes(item, cells.done_runs(item, collect(results)))
-    ax = panel.draw(panel.frame, Figure().subplots())
+    ax = Figure().subplots()
+    panel.draw(panel.frame, ax)
     assert [to_hex(box.get_facecolor()) for box in ax.patches] == ["#ffffff", COLOURS["star"].lower()]
     assert [text.get_text() for text in ax.get_xticklabels()] == ["MF L3 (1/2)\nn = 1", "STAR L3\nn = 2"]
 
@@ -237,7 +241,7 @@ def test_at_most_eight_curves_of_a_panel_are_in_colour(results, drawn):
         assert any({f"{method} L2", f"{method} L3"} <= names for names in coloured.values())
 
 
-def test_the_legend_names_the_line_of_what_is_not_beaten(three, drawn):
+def test_the_legend_names_the_pareto_line(three, drawn):
     page = next(page for page in drawn("dgpbench_uci", *three) if page.axes[0].get_xlabel() == "time of a run (s)")
     (legend,) = page.legends
     assert "not beaten in both" in [text.get_text() for text in legend.get_texts()]
@@ -286,8 +290,8 @@ def test_methods_without_a_score_are_left_out_of_its_ranks_alone(results, drawn)
     }
 
 
-def test_a_score_that_predictions_do_not_have_is_in_no_other_file(results, capsys):
-    """A compact record has every score of its run: a table sends nobody to look for more."""
+def test_a_score_that_predictions_do_not_give_is_left_out(results, capsys):
+    """A compact record has every score of its run, so a table does not refer to other files."""
     write(results, "gradient_boosting_quantiles", 1, 5, None, 1.3, [[0.5], [0.5], [0.5]])
     assert main(["results", "export", f"results_dir={results}"]) == 0
     (results / "runs").rename(results / "elsewhere")
@@ -300,10 +304,10 @@ def test_a_score_that_predictions_do_not_have_is_in_no_other_file(results, capsy
 
 
 def test_every_panel_lists_all_methods_and_the_first_of_a_row_names_them(results, drawn):
-    """An exact GP is not asked of kin8nm: its line is empty there, and the other methods stay on theirs."""
+    """An exact GP is not planned on kin8nm: its line is empty there, and the other methods stay on theirs."""
     for dataset in ("boston", "kin8nm"):
         for split in range(2):
-            scores = {"tll": -2.0, "rmse": 1.0}  # of which the page of panels shows the first
+            scores = {"tll": -2.0, "rmse": 1.0}  # the page of panels shows the first
             write_toy(results, scores, dataset=dataset, method="mf", num_layers=2, split=split, budget="laptop")
     given = ("dataset=boston,kin8nm", "method=gpr,mf", "method.num_layers=1,2", "split=range(2)")
     boston, kin8nm = drawn("dgpbench_uci", *given)[0].axes

@@ -67,7 +67,7 @@ def test_states_of_runs(results):
     assert "0/2, 1 conflict" in text
 
 
-def test_a_record_of_another_budget_is_no_done_run(results):
+def test_a_record_of_another_budget_is_not_a_finished_run(results):
     runs = planned(results, *SMALL)
     finish(runs[0])
     assert count(planned(results, *SMALL[:3], "budget=laptop"))["done"] == 0
@@ -87,11 +87,11 @@ def write_seconds(results, seconds, **identity):
     forge(directory / "record.json", lambda record: record["data"].update(n_train=691))
 
 
-def test_time_left_is_that_of_runs_on_the_same_data_else_scaled_by_their_work(results):
+def test_time_left_comes_from_runs_on_the_same_data_or_is_scaled(results):
     runs = planned(results, "dataset=boston,energy,naval", "method=mf", "split=0", "budget=smoke")
     assert seconds_each(runs, results) == [None] * 6
     write_seconds(results, 100.0, method="sgp", num_layers=1, dataset="energy", split=5)
-    assert seconds_each(runs, results) == [None] * 6  # a sparse GP says nothing of a deep one
+    assert seconds_each(runs, results) == [None] * 6  # a sparse GP's time is not used for a deep one
     write_seconds(results, 10.0, method="mf", num_layers=2, dataset="energy", split=5)
     cells = [(run.run.dataset_name, run.run.method.num_layers) for run in runs]
     each = dict(zip(cells, seconds_each(runs, results), strict=True))
@@ -113,14 +113,14 @@ def test_time_left_of_methods_without_counted_products_is_scaled_by_rows(results
     assert seconds_each(runs, results) == [pytest.approx(10.0 * 10741 / 691)]
 
 
-def test_steps_of_another_size_say_nothing_about_time(results):
+def test_steps_of_another_size_are_not_used_for_time(results):
     """Small steps take longer than their products, by a factor that depends on their size."""
     runs = planned(results, "dataset=naval", "method=mf", "method.num_layers=3", "split=0", "budget=smoke")
     write_seconds(results, 10.0, method="mf", num_layers=2, dataset="energy", overrides={"training.batch_size": 16})
     assert seconds_each(runs, results) == [None]
 
 
-def test_records_of_another_budget_say_nothing_about_time(results):
+def test_records_of_another_budget_are_not_used_for_time(results):
     write_toy(results, budget="paper", method="mf")
     runs = planned(results, *SMALL)
     assert seconds_each(runs, results) == [None] * len(runs)
@@ -148,7 +148,7 @@ def test_the_time_left_is_by_runs_that_are_done(results, capsys, seconds, words)
     assert f"left with one worker: {words}\n" in capsys.readouterr().out
 
 
-def test_methods_without_a_run_are_counted_by_their_products_beside_the_others(results, capsys, monkeypatch):
+def test_methods_without_a_run_are_estimated_by_their_products(results, capsys, monkeypatch):
     monkeypatch.setattr("dgpbench.benchmarks.cost.least_seconds", lambda *given: 120.0)
     write_toy(results, budget="smoke", split=9, record={"seconds": {"training": 1.0, "total": 300.0}})
     given = ("dataset=boston", "method=mf,star", "method.num_layers=3", "split=0,1", "budget=smoke")
@@ -166,7 +166,7 @@ def test_methods_without_a_run_are_counted_by_their_products_beside_the_others(r
 
 
 def test_without_a_record_the_time_is_what_the_products_take(results, capsys):
-    """Twice as many runs, twice the time; a method that ends where it converges is not counted."""
+    """Twice as many runs take twice the time; methods that end at convergence are not counted."""
     given = ("lindinger2020_table1", "dataset=boston", "method=mf", "method.num_layers=2", f"results_dir={results}")
     hours = []
     for splits in ("0,1", "range(10)"):
@@ -174,7 +174,7 @@ def test_without_a_record_the_time_is_what_the_products_take(results, capsys):
         (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("left with")]
         assert ", by matrix products" in line
         hours.append(minutes(line.partition("between ")[2].partition(" and ")[0]))
-    assert 2 < hours[1] / hours[0] < 12  # rates are measured anew each time
+    assert 2 < hours[1] / hours[0] < 12  # rates are measured each time
     assert main(["plan", "dgpbench_uci", "dataset=boston", "method=sgpr", "split=0", f"results_dir={results}"]) == 0
     assert "1 run without a time estimate" in capsys.readouterr().out
 

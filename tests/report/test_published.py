@@ -1,4 +1,4 @@
-"""The papers' numbers and the standard errors that follow from what is printed."""
+"""The papers' numbers and the standard errors derived from the printed spreads."""
 
 import math
 from collections import Counter
@@ -23,14 +23,14 @@ def test_every_line_of_a_file_is_read_once(name):
     assert set(read_table(name)) <= set(read_published())
 
 
-def test_the_kinds_of_spread_are_counted_as_known():
+def test_the_kinds_of_published_spread_are_counted():
     numbers = read_table("published.csv")
     assert Counter(each.spread_kind for each in numbers) == {"stderr": 350, "variance": 119, "none": 38}
     assert sum(each.spread_text != "" and float(each.spread_text) == 0 for each in numbers) == 34
     assert {each.spread_kind for each in read_table("baselines.csv")} == {"deviation"}
 
 
-def test_means_of_numbers_that_are_known_split_by_split():
+def test_means_of_numbers_published_by_split():
     """Of MC dropout on boston's twenty classic splits."""
     values = pd.read_csv(folder() / "mc_dropout_classic.csv").query("dataset == 'boston'")["rmse"]
     found = of_item("gal2016_classic")["rmse", "boston", "mc_dropout", 1]

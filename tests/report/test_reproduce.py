@@ -1,4 +1,4 @@
-"""Runs what is missing, no more; and the command lines around it."""
+"""``reproduce`` runs missing runs only; its command lines."""
 
 import pytest
 import toys
@@ -16,7 +16,7 @@ TABLE1 = "lindinger2020_table1"
 
 
 class Engine:
-    """In place of the real engine: remembers what it was to run, and ends it with one status."""
+    """Replacement of the engine that stores the runs and ends them with one status."""
 
     def __init__(self, status: str = "done"):
         self.status, self.runs = status, []
@@ -26,7 +26,7 @@ class Engine:
         return [Outcome(self.status, None, "") for _ in runs]
 
 
-def carried_out(results, *, status="done", **options):
+def reproduced(results, *, status="done", **options):
     fake = Engine(status)
     item = load(TABLE1, [*SMALL, f"results_dir={results}"])
     return complete(item, say=lambda text: None, execute=fake, **options), fake.runs
@@ -36,29 +36,29 @@ def test_only_what_is_missing_is_run(results):
     runs = planned(results, *SMALL)
     for run in runs[:4]:
         finish(run)
-    done, ran = carried_out(results)
+    done, ran = reproduced(results)
     assert [run.directory for run in ran] == [each.directory for each in runs[4:]]
     assert not any(run.limits.plot for run in ran)
     assert done.exit_code() == 0
 
 
-def test_a_failed_run_stays_failed_until_it_is_asked_for(results):
+def test_a_failed_run_stays_failed_until_it_is_requested(results):
     runs = planned(results, *SMALL)
     for run in runs[:5]:
         finish(run)
     finish(runs[5], "diverged")
-    done, ran = carried_out(results)
+    done, ran = reproduced(results)
     assert ran == []
     assert done.kept_failures == 1
     assert done.exit_code() == 1
-    done, ran = carried_out(results, retry_failed=True)
+    done, ran = reproduced(results, retry_failed=True)
     assert len(ran) == 1
     assert done.exit_code() == 0
 
 
 @pytest.mark.parametrize(("status", "code"), [("done", 0), ("failed", 1), ("timeout", 1), ("refused", 2)])
 def test_exit_codes(results, status, code):
-    assert carried_out(results, status=status)[0].exit_code() == code
+    assert reproduced(results, status=status)[0].exit_code() == code
 
 
 def test_the_engine_turns_a_refusal_into_an_outcome():
@@ -114,7 +114,7 @@ def test_unknown_options_are_refused(capsys):
     assert all(line.startswith("dgpbench: ") for line in errors)
 
 
-def test_reproduce_renders_what_there_is(stored, results, capsys):
+def test_reproduce_renders_the_available_records(stored, results, capsys):
     for run in planned(results, *SMALL):
         finish(run)
     assert call("reproduce", TABLE1, *SMALL, stored) == 0
@@ -160,7 +160,7 @@ def test_check_fails_where_a_split_is_missing(results, stored, tmp_path):
     assert call("check", TABLE1, *SMALL, stored, "--tolerance", "9", "--reference", path) == 1
 
 
-def test_check_refuses_what_is_no_reference(stored, tmp_path, capsys):
+def test_check_refuses_a_file_that_is_not_a_reference(stored, tmp_path, capsys):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     for name in ("absent.csv", "empty.csv", "other.csv"):
@@ -170,7 +170,7 @@ def test_check_refuses_what_is_no_reference(stored, tmp_path, capsys):
     assert call("check", TABLE1, *SMALL, stored, "--tolerance", "nan", "--reference", path) == 2
 
 
-def test_cite_knows_methods_and_data_sets(capsys):
+def test_cite_prints_methods_and_data_sets(capsys):
     assert call("cite", "star") == 0
     assert "Lindinger" in capsys.readouterr().out
     assert call("cite", "boston") == 0

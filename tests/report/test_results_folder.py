@@ -1,10 +1,10 @@
-"""The folder that ``results_dir`` names: a file is refused, and one that cannot hold results is said to be none."""
+"""The folder of ``results_dir``: a file is refused, and a folder that cannot contain results is reported."""
 
 import json
 import shutil
 from pathlib import Path
 
-import door
+import fit_once
 import pytest
 from toys import write_toy
 
@@ -34,7 +34,7 @@ OTHERS = {
 
 
 def call(words, folder: Path) -> int:
-    return door.command(*(word.format(folder) for word in words))
+    return fit_once.command(*(word.format(folder) for word in words))
 
 
 @pytest.fixture
@@ -46,23 +46,23 @@ def some(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.parametrize("name", [*READING, *OTHERS])
-def test_a_file_is_refused_in_one_sentence(some, tmp_path, monkeypatch, capsys, name):
-    door.without_training(monkeypatch)
+def test_a_file_as_results_folder_is_refused(some, tmp_path, monkeypatch, capsys, name):
+    fit_once.without_training(monkeypatch)
     (tmp_path / "file").write_text("text")
     assert call((READING | OTHERS)[name], tmp_path / "file") == 2
-    said = capsys.readouterr()
-    assert f"{tmp_path / 'file'} is a file; results_dir= names a folder" in said.err
-    assert len(said.err.splitlines()) == 1
-    assert said.out == ""
+    message = capsys.readouterr()
+    assert f"{tmp_path / 'file'} is a file; results_dir= names a folder" in message.err
+    assert len(message.err.splitlines()) == 1
+    assert message.out == ""
     assert (tmp_path / "file").read_text() == "text"
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", READING)
-def test_a_folder_that_can_hold_no_results_is_said_to_hold_none(some, tmp_path, capsys, name):
+def test_a_folder_that_cannot_hold_results_is_reported(some, tmp_path, capsys, name):
     shutil.copytree(some / "runs", tmp_path / "copied")
     (tmp_path / "else" / "records").mkdir(parents=True)
-    for folder, said in {
+    for folder, message in {
         tmp_path
         / "typo": "does not exist; set results_dir= to the folder that contains runs/ or records/, or fill it with "
         "`dgpbench results import FOLDER`",
@@ -71,20 +71,20 @@ def test_a_folder_that_can_hold_no_results_is_said_to_hold_none(some, tmp_path, 
         tmp_path / "copied": "holds runs itself; results_dir= names a folder that holds them below runs/",
     }.items():
         call(READING[name], folder)
-        assert capsys.readouterr().err.count(f"{folder} {said}") == 1
+        assert capsys.readouterr().err.count(f"{folder} {message}") == 1
     assert not (tmp_path / "typo").exists()
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["table", "compare", "figure", "report", "trace", "verify"])
-def test_a_folder_that_holds_results_is_read_without_a_word(some, capsys, name):
+def test_a_folder_with_results_is_read_without_a_message(some, capsys, name):
     assert call(READING[name], some) == 0
     assert "results_dir=" not in capsys.readouterr().err
 
 
 @pytest.mark.full
-def test_a_folder_that_is_still_to_be_made_is_planned_and_made(tmp_path, monkeypatch, capsys):
-    door.without_training(monkeypatch)
+def test_a_missing_results_folder_is_planned_and_created(tmp_path, monkeypatch, capsys):
+    fit_once.without_training(monkeypatch)
     assert call(OTHERS["plan"], tmp_path / "new") == 0
     assert call(OTHERS["run"], tmp_path / "new") == 0
     assert call(OTHERS["reproduce"], tmp_path / "newer") == 0
@@ -92,7 +92,7 @@ def test_a_folder_that_is_still_to_be_made_is_planned_and_made(tmp_path, monkeyp
     assert len([*tmp_path.rglob("record.json")]) == 3
 
 
-def test_load_results_takes_a_folder_that_is_there_alone(some, tmp_path):
+def test_load_results_requires_an_existing_folder(some, tmp_path):
     assert len(dgpbench.load_results(some)) == 1
     with pytest.raises(UserError, match="typo does not exist"):
         dgpbench.load_results(tmp_path / "typo")

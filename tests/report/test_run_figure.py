@@ -1,4 +1,4 @@
-"""The picture of one run: what is drawn, from files, without a display."""
+"""The picture of one run, drawn from its files without a display."""
 
 import subprocess
 import sys
@@ -68,7 +68,8 @@ def test_at_most_300_rows_are_drawn_the_same_ones_each_time_with_both_ends():
 
 
 def test_error_bars_reach_two_standard_deviations_either_side_of_the_mean():
-    ax = pictures.predicted_against_observed(points_of(5), axes())
+    ax = axes()
+    pictures.predicted_against_observed(points_of(5), ax)
     (bars,) = ax.containers
     lengths = [np.ptp(segment[:, 1]) for segment in bars[2][0].get_segments()]
     np.testing.assert_allclose(lengths, 4 * 0.2)
@@ -76,16 +77,17 @@ def test_error_bars_reach_two_standard_deviations_either_side_of_the_mean():
     assert "original units" in ax.get_ylabel()
 
 
-def test_error_bars_of_quantiles_are_the_central_interval_around_the_median():
+def test_error_bars_of_quantiles_are_central_intervals():
     quantiles = pd.DataFrame({"y": [0.0, 1.0], "q05": [-1.0, 0.5], "q50": [0.5, 1.0], "q95": [3.0, 1.5]})
-    ax = pictures.predicted_against_observed(quantiles, axes())
+    ax = axes()
+    pictures.predicted_against_observed(quantiles, ax)
     (bars,) = ax.containers
     segments = sorted(segment[:, 1].tolist() for segment in bars[2][0].get_segments())
     np.testing.assert_allclose(segments, [[-1.0, 3.0], [0.5, 1.5]])
     assert "90 %" in ax.get_title()
 
 
-def test_a_picture_shows_what_the_predictions_say_and_no_more():
+def test_a_picture_shows_only_what_the_predictions_contain():
     points = points_of(51)
     without_pit, means = points.drop(columns="pit"), points[["row", "y", "mean"]]
     assert len(pictures.run_figure(without_pit, trace_of([None] * 3), {"rmse": 3.0}, "a title").axes) == 2
@@ -94,7 +96,8 @@ def test_a_picture_shows_what_the_predictions_say_and_no_more():
 
 
 def test_the_pit_histogram_is_a_density_beside_the_binomial_band():
-    ax = pictures.pit_histogram(points_of(700), axes())
+    ax = axes()
+    pictures.pit_histogram(points_of(700), ax)
     assert sum(bar.get_height() * bar.get_width() for bar in ax.containers[0]) == pytest.approx(1)
     low, high = pictures.uniform_band(700, 20)
     assert low < 1 < high
@@ -104,7 +107,8 @@ def test_the_pit_histogram_is_a_density_beside_the_binomial_band():
 
 @pytest.mark.parametrize(("validation", "expected"), [([None] * 3, 1), ([np.nan] * 3, 1), ([None, 0.5, 0.6], 2)])
 def test_the_trace_has_a_second_axis_only_where_rows_were_held_out(validation, expected):
-    ax = pictures.training_trace(trace_of(validation), axes())
+    ax = axes()
+    pictures.training_trace(trace_of(validation), ax)
     assert len(ax.figure.axes) == expected
 
 
@@ -134,7 +138,7 @@ def test_a_damaged_run_is_not_drawn(tmp_path):
         pictures.save_run_figure(directory, tmp_path / "figure.png")
 
 
-def test_a_run_without_points_says_so(tmp_path):
+def test_plotting_a_run_without_points_names_the_reason(tmp_path):
     directory = Identity(**WHO).directory(tmp_path)
     store.write_run(directory, record_of() | {"status": "failed"})
     with pytest.raises(ValueError, match="no predictions"):
@@ -142,7 +146,7 @@ def test_a_run_without_points_says_so(tmp_path):
 
 
 @pytest.mark.full
-def test_drawing_needs_neither_pyplot_nor_tensorflow_and_leaves_the_callers_style_alone():
+def test_drawing_imports_no_pyplot_and_keeps_the_callers_style():
     code = (
         "import sys, matplotlib; before = dict(matplotlib.rcParams); import dgpbench.report.figures.run_figure as r\n"
         "import numpy as np, pandas as pd\n"
@@ -150,5 +154,5 @@ def test_drawing_needs_neither_pyplot_nor_tensorflow_and_leaves_the_callers_styl
         "r.run_figure(p, None, {}, 'title')\n"
         "print('tensorflow' in sys.modules, 'matplotlib.pyplot' in sys.modules, before == dict(matplotlib.rcParams))"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert answer.stdout.split() == ["False", "False", "True"], answer.stderr
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout.split() == ["False", "False", "True"], ended.stderr

@@ -1,4 +1,4 @@
-"""Tables from toy records: the text itself, and what must never happen in a cell."""
+"""Tables from toy records: their text, and cells that must stay empty."""
 
 import numpy as np
 import pandas as pd
@@ -85,16 +85,16 @@ def test_a_table_of_missing_runs_names_the_budget_that_has_them(results):
     assert "other budgets" not in text(results, TABLE1, "dataset=energy", "method=sgp")
 
 
-def test_a_run_that_failed_is_counted_once_whatever_the_number_of_metrics(results):
+def test_a_failed_run_is_counted_once_for_several_metrics(results):
     who = {"method": "sgp", "num_layers": 1, "budget": "laptop"}
     write_toy(results, {"tll": -2.5, "crps": 1.0, "rmse": 3.0}, split=0, **who)
     write_toy(results, status="diverged", split=1, **who)
-    said = text(results, "dgpbench_uci", "dataset=boston", "method=sgp")
-    assert "- 1 run failed, diverged or timed out, and no mean counts them." in said
-    assert said.count("1/10") == 3
+    message = text(results, "dgpbench_uci", "dataset=boston", "method=sgp")
+    assert "- 1 run failed, diverged or timed out, and no mean counts them." in message
+    assert message.count("1/10") == 3
 
 
-def test_formats_say_the_same(boston):
+def test_all_formats_have_the_same_content(boston):
     given = ("dataset=boston", "method=sgp,mf")
     assert r"\textbf{-2.43 (0.05)}" in text(boston, TABLE1, *given, form="tex")
     assert "<b>-2.43 (0.05)</b>" in text(boston, TABLE1, *given, form="html")
@@ -132,8 +132,8 @@ def test_other_runs_never_share_a_cell(results, other):
     assert found["mean"] == pytest.approx(-2.5)
 
 
-def test_a_run_made_with_other_settings_is_in_no_mean(results, monkeypatch):
-    """What an edited file of conf/ leaves behind; the others have the settings of today."""
+def test_a_run_with_other_settings_enters_no_mean(results, monkeypatch):
+    """An edited file of conf/ leaves records of earlier settings; the others have the current settings."""
     wanted = {each.run.split: each.run for each in plan_of(load(TABLE1, ["dataset=boston", "method=sgp"]))}
     edited = {3: {"learning_rate": 0.5}}
     monkeypatch.setattr(
@@ -152,7 +152,7 @@ def test_a_run_made_with_other_settings_is_in_no_mean(results, monkeypatch):
     assert "- 1 run was made with other settings, and no mean counts them." in made
 
 
-def test_a_cell_without_such_a_score_is_incomplete_until_all_its_runs_are_done(results):
+def test_a_cell_without_the_score_is_incomplete_until_all_runs_are_done(results):
     for split in range(2):
         write_toy(results, {"crps": 1.0}, split=split, method="sgp", num_layers=1)
     assert "0/10" in text(results, TABLE1, "dataset=boston", "method=sgp")
@@ -169,14 +169,14 @@ def test_an_extra_setting_selects_its_own_runs(results):
 
 
 @pytest.mark.parametrize("default", ["training.average_last=0", "method.covariance_rate=1"])
-def test_a_setting_at_a_default_that_came_later_selects_the_runs_that_leave_it_out(results, default):
+def test_a_later_settings_default_selects_the_runs_without_it(results, default):
     fill(results, -2.5, 0.1, splits=2)
     fill(results, -1.0, 0.1, splits=2, overrides={default.split("=")[0]: 0.5})
     narrowed = ("dataset=boston", "method=star", "method.num_layers=3", "split=range(2)")
     assert cell(results, *narrowed, default)["mean"] == pytest.approx(-2.5)
 
 
-def test_a_default_is_of_no_column_of_a_method_that_does_not_have_the_setting(results):
+def test_a_default_does_not_apply_to_methods_without_the_setting(results):
     write_toy(results, method="sghmc", num_layers=2)
     config = collect(results).iloc[0]["config"]
     assert setting_in(config, "method.covariance_rate") is None
@@ -214,7 +214,7 @@ def test_best_mean_marks_the_lowest_nlpp_of_a_complete_row(results):
     assert "**" not in incomplete
 
 
-def test_table_s3_marks_what_is_as_good_in_both_tasks_and_underlines_what_is_better_in_one(results):
+def test_table_s3_marks_as_good_in_both_and_underlines_better_in_one(results):
     values = {  # extrapolation, interpolation; sgp is at -3.1 in both
         ("sgp", 1): (-3.1, -3.1),
         ("mf", 2): (-3.1, -9.0),
@@ -252,6 +252,6 @@ def test_elbo_comes_from_the_end_of_the_trace(results):
     assert "**-24" in made
 
 
-def test_a_figure_has_no_table(results):
+def test_a_figure_item_cannot_be_rendered_as_a_table(results):
     with pytest.raises(UserError, match="dgpbench figure lindinger2020_fig1"):
         text(results, "lindinger2020_fig1")

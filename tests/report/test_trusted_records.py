@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-import door
+import fit_once
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,7 +27,7 @@ def three(tmp_path) -> Path:
     """Three splits of one method, raw and compact."""
     for split in range(3):
         write_toy(tmp_path, SCORES, split=split, num_layers=3)
-    assert door.command("results", "export", f"results_dir={tmp_path}") == 0
+    assert fit_once.command("results", "export", f"results_dir={tmp_path}") == 0
     return tmp_path
 
 
@@ -36,8 +36,8 @@ def file_of(results: Path) -> Path:
     return path
 
 
-def test_a_digit_changed_in_200_places_is_always_noticed(three, capsys):
-    """By verify everywhere; where the number itself changes, by whoever reads it."""
+def test_a_digit_changed_in_200_places_is_always_detected(three, capsys):
+    """``verify`` detects every change; readers detect a change of the number itself."""
     raw, compact = next(three.rglob("split1-seed0/record.json")), file_of(three)
     draws = random.Random(0)
     for path in (raw, compact):
@@ -55,7 +55,7 @@ def test_a_digit_changed_in_200_places_is_always_noticed(three, capsys):
                 assert any(problem.startswith(f"{path}:{changed} ") for problem in found), changed
             assert found, text[place - 30 : place + 30]
         path.write_text(whole)
-    assert door.command("results", "verify", str(three)) == 0
+    assert fit_once.command("results", "verify", str(three)) == 0
 
 
 def test_a_changed_line_is_named_and_all_others_count(three, capsys):
@@ -66,7 +66,7 @@ def test_a_changed_line_is_named_and_all_others_count(three, capsys):
     texts[number - 1] = texts[number - 1].replace("2.5123456789", "1.5123456789")
     path.write_text("\n".join(texts) + "\n")
     capsys.readouterr()
-    assert door.command("table", *TABLE, f"results_dir={three}") == 0
+    assert fit_once.command("table", *TABLE, f"results_dir={three}") == 0
     shown = capsys.readouterr()
     assert f"{path}:{number} was changed after it was written" in shown.err
     assert "2/3" in shown.out
@@ -79,9 +79,9 @@ def test_lines_without_a_digest_are_read_and_an_import_adds_it(three, capsys):
     shutil.rmtree(three / "runs")
     assert len(compact_records.decode(path).runs) == 3
     capsys.readouterr()
-    assert door.command("results", "verify", str(three)) == 1
+    assert fit_once.command("results", "verify", str(three)) == 1
     advice = re.search(r"`dgpbench (results import .*)` fixes it", capsys.readouterr().out).group(1)
-    assert door.command(*advice.split()) == 0
+    assert fit_once.command(*advice.split()) == 0
     assert path.read_text() == whole
 
 
@@ -94,29 +94,29 @@ IMPOSSIBLE = {
 }
 
 
-@pytest.mark.parametrize("said", IMPOSSIBLE)
-def test_scores_that_cannot_be_are_refused_raw_and_compact(three, capsys, said):
-    forge(next(three.rglob("split0-seed0/record.json")), lambda record: record["scores"].update(IMPOSSIBLE[said]))
+@pytest.mark.parametrize("message", IMPOSSIBLE)
+def test_impossible_scores_are_refused_in_raw_and_compact_records(three, capsys, message):
+    forge(next(three.rglob("split0-seed0/record.json")), lambda record: record["scores"].update(IMPOSSIBLE[message]))
     path = file_of(three)
     whole = [json.loads(text) for text in path.read_text().splitlines()]
     line = next(line for line in whole if line["kind"] == "run" and line["identity"]["split"] == 2)
-    line["scores"].update(IMPOSSIBLE[said])
+    line["scores"].update(IMPOSSIBLE[message])
     line["digest"] = digest_of(line)
     path.write_text("".join(json.dumps(each, sort_keys=True, separators=(",", ":")) + "\n" for each in whole))
-    assert door.command("results", "verify", str(three)) == 1
-    assert capsys.readouterr().out.count(said) == 2
+    assert fit_once.command("results", "verify", str(three)) == 1
+    assert capsys.readouterr().out.count(message) == 2
 
 
 def test_coverage_counts_must_give_the_coverages(tmp_path, capsys):
     write_toy(tmp_path, points=toy_points(-1.0, 40))
-    assert door.command("results", "export", f"results_dir={tmp_path}") == 0
+    assert fit_once.command("results", "export", f"results_dir={tmp_path}") == 0
     shutil.rmtree(tmp_path / "runs")
     path = file_of(tmp_path)
     whole = [json.loads(text) for text in path.read_text().splitlines()]
     whole[-1]["coverage_counts"][9] += 1
     whole[-1]["digest"] = digest_of(whole[-1])
     path.write_text("".join(json.dumps(each, sort_keys=True, separators=(",", ":")) + "\n" for each in whole))
-    assert door.command("results", "verify", str(tmp_path)) == 1
+    assert fit_once.command("results", "verify", str(tmp_path)) == 1
     assert "its coverage_50 is " in capsys.readouterr().out
 
 
@@ -124,7 +124,7 @@ def test_scores_that_are_not_those_of_the_points_are_not_exported(tmp_path, caps
     path = write_toy(tmp_path, points=toy_points(-1.0, 40))
     write_toy(tmp_path, split=1, points=toy_points(-1.0, 40))
     forge(path / "record.json", lambda record: record["scores"].update(rmse=record["scores"]["rmse"] * (1 + 1e-8)))
-    assert door.command("results", "export", f"results_dir={tmp_path}") == 1
+    assert fit_once.command("results", "export", f"results_dir={tmp_path}") == 1
     assert "rmse is " in capsys.readouterr().err
     assert file_of(tmp_path).read_text().count('"kind":"run"') == 1
 
@@ -153,7 +153,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_record_is_named_and_stops_no_command(tmp_path, capsys, kind):
+def test_a_malicious_record_is_named_and_stops_no_command(tmp_path, capsys, kind):
     for split in range(3):
         write_toy(tmp_path, SCORES, split=split)
     path = next(tmp_path.rglob("split1-seed0/record.json"))
@@ -163,32 +163,32 @@ def test_a_hostile_record_is_named_and_stops_no_command(tmp_path, capsys, kind):
     path.write_text(json.dumps(record).replace('"TO BE 1e999"', "1e999").replace('"TO BE DEEP"', DEEP))
     for words in COMMANDS:
         capsys.readouterr()
-        assert door.command(*words, f"results_dir={tmp_path}") == (words[-1] == "export")
+        assert fit_once.command(*words, f"results_dir={tmp_path}") == (words[-1] == "export")
         assert words[0] == "plan" or str(path) in capsys.readouterr().err
     assert file_of(tmp_path).read_text().count('"kind":"run"') == 2
-    assert door.command("show", str(path)) == 2
-    assert door.command("results", "redo", str(path)) == 2
-    assert door.command("results", "verify", str(tmp_path)) == 1
+    assert fit_once.command("show", str(path)) == 2
+    assert fit_once.command("results", "redo", str(path)) == 2
+    assert fit_once.command("results", "verify", str(tmp_path)) == 1
 
 
-def test_seconds_whose_parts_exceed_the_total_are_named(three, capsys):
+def test_seconds_with_parts_above_the_total_are_named(three, capsys):
     path = next(three.rglob("split1-seed0/record.json"))
     forge(path, lambda record: record["seconds"].update(training=1000.0))
-    assert door.command("results", "verify", str(three)) == 1
+    assert fit_once.command("results", "verify", str(three)) == 1
     assert f"{path} contradicts itself: its seconds are" in capsys.readouterr().out
 
 
 def test_a_record_behind_a_link_back_is_counted_once(three, capsys):
     capsys.readouterr()
-    assert door.command("results", "verify", str(three)) == 0
+    assert fit_once.command("results", "verify", str(three)) == 0
     before = capsys.readouterr().out
     (three / "runs" / "interpolation" / "again").symlink_to(three / "runs")
-    assert door.command("results", "verify", str(three)) == 0
+    assert fit_once.command("results", "verify", str(three)) == 0
     assert capsys.readouterr().out == before
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "forbidden", "cycle"])
-def test_what_is_no_file_of_a_record_stops_no_command(three, capsys, kind):
+def test_a_foreign_file_in_a_records_folder_stops_no_command(three, capsys, kind):
     path = next(three.rglob("split1-seed0/record.json"))
     if kind == "cycle":
         (path.parents[2] / "again").symlink_to(three / "runs")
@@ -201,9 +201,9 @@ def test_what_is_no_file_of_a_record_stops_no_command(three, capsys, kind):
     elif kind == "forbidden":
         path.mkdir()
     capsys.readouterr()
-    assert door.command("table", *TABLE, f"results_dir={three}") == 0
+    assert fit_once.command("table", *TABLE, f"results_dir={three}") == 0
     assert "| -2.51 (0.00) |" in capsys.readouterr().out  # the compact record of split 1 counts
-    assert door.command("results", "verify", str(three)) == (kind != "cycle")
+    assert fit_once.command("results", "verify", str(three)) == (kind != "cycle")
 
 
 def test_a_line_with_an_unknown_budget_is_named_and_left_out(three, tmp_path, capsys):
@@ -213,7 +213,7 @@ def test_a_line_with_an_unknown_budget_is_named_and_left_out(three, tmp_path, ca
     whole[number - 1]["identity"]["budget"] = "lunch"
     whole[number - 1]["digest"] = digest_of(whole[number - 1])
     path.write_text("".join(json.dumps(each) + "\n" for each in whole))
-    assert door.command("results", "import", str(path), f"results_dir={tmp_path / 'new'}") == 1
+    assert fit_once.command("results", "import", str(path), f"results_dir={tmp_path / 'new'}") == 1
     assert f"{path}:{number} has an unknown budget, 'lunch'" in capsys.readouterr().err
     assert file_of(tmp_path / "new").read_text().count('"kind":"run"') == 2
 
@@ -225,7 +225,7 @@ def test_quarantine_moves_nothing_that_lies_behind_a_link(three, tmp_path_factor
     inside.symlink_to(outside)
     (path,) = outside.rglob("split1-seed0/record.json")
     path.write_text("{")
-    assert door.command("results", "verify", str(three), "--quarantine") == 1
+    assert fit_once.command("results", "verify", str(three), "--quarantine") == 1
     assert "not moved: " in capsys.readouterr().out
     assert path.is_file()
     assert not (three / "quarantine").exists()
@@ -236,7 +236,7 @@ def test_locks_are_as_open_as_their_results_folder(tmp_path):
     results.mkdir()
     results.chmod(0o777)
     write_toy(results)
-    assert door.command("results", "export", f"results_dir={results}") == 0
+    assert fit_once.command("results", "export", f"results_dir={results}") == 0
     assert (results / ".locks").stat().st_mode & 0o777 == 0o777
     assert (results / ".locks" / "records.lock").stat().st_mode & 0o666 == 0o666
 
@@ -249,7 +249,7 @@ def test_results_are_a_frame_of_single_values(tmp_path):
     assert pd.read_parquet(tmp_path / "all.parquet")["overrides"].tolist() == ["{}"]
 
 
-def test_the_clock_of_the_wall_does_not_enter_the_seconds(tmp_path, monkeypatch):
+def test_seconds_do_not_depend_on_the_system_clock(tmp_path, monkeypatch):
     from datetime import UTC, datetime, timedelta
 
     from dgpbench.runs import execute
@@ -261,9 +261,9 @@ def test_the_clock_of_the_wall_does_not_enter_the_seconds(tmp_path, monkeypatch)
         def now(cls, zone=None):
             return datetime.now(UTC) + timedelta(hours=1)
 
-    door.without_training(monkeypatch)
+    fit_once.without_training(monkeypatch)
     monkeypatch.setattr(execute, "datetime", Later)
-    assert door.command("run", "method=sgp", "dataset=boston", "budget=smoke", f"results_dir={tmp_path}") == 0
+    assert fit_once.command("run", "method=sgp", "dataset=boston", "budget=smoke", f"results_dir={tmp_path}") == 0
     (path,) = tmp_path.rglob("record.json")
     assert 6 <= json.loads(path.read_text())["seconds"]["total"] < 600
 
@@ -274,5 +274,5 @@ def test_a_start_is_checked_against_the_digest_in_its_record(tmp_path, capsys):
     path = start / "parameters.npz"
     path.write_bytes(path.read_bytes().replace(np.float64(3).tobytes(), np.float64(4).tobytes()))
     words = ("validate", "method=star", "dataset=boston", f"results_dir={tmp_path}", f"init_from={start}")
-    assert door.command(*words) == 2
+    assert fit_once.command(*words) == 2
     assert "has damaged parameters: " in capsys.readouterr().err

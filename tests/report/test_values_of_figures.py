@@ -1,23 +1,23 @@
-"""What figures plot, read back from their axes: from records on disk, through ``dgpbench figure``, to the artists.
+"""Values plotted by figures, read from their axes: from records through ``dgpbench figure`` to the artists.
 
 Nothing is rendered: ``drawn`` keeps the figures that the command hands to matplotlib for saving. Expected values are
-computed here, from what was put into the records.
+computed here from the records' content.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from figure_axes import assert_drawn, panels, trace_of
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from one_record import forge
-from scipy.stats import binom, chi2, kurtosistest, norm, skewtest
-from toys import toy_points, toy_trace, write_toy
+from scipy.stats import binom, norm
+from toys import toy_points, write_toy
 
 from dgpbench.experiments import items
 from dgpbench.report.collect import collect
@@ -25,314 +25,6 @@ from dgpbench.report.figures import item_figures
 from dgpbench.report.figures.run_figure import save_run_figure
 from dgpbench.report.figures.style import COLOURS
 from dgpbench.report.published import of_item
-
-
-def panels(figure: Figure) -> dict[str, Axes]:
-    """The axes by their titles, colour bars and empty places left out."""
-    found = [ax for ax in figure.axes if ax.axison and ax.get_label() != "<colorbar>"]
-    assert len({ax.get_title() for ax in found}) == len(found)
-    return {ax.get_title(): ax for ax in found}
-
-
-def lines(ax: Axes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """x and y of each labelled line."""
-    labelled = [line for line in ax.lines if not line.get_label().startswith("_")]
-    assert len({line.get_label() for line in labelled}) == len(labelled)
-    return {line.get_label(): tuple(np.asarray(each, float) for each in line.get_data()) for line in labelled}
-
-
-def line_of(ax: Axes, label: str):
-    (found,) = [line for line in ax.lines if line.get_label() == label]
-    return found
-
-
-def assert_drawn(ax: Axes, expected: dict[str, tuple], rtol: float = 1e-12) -> None:
-    """The labelled lines of the axes are these and no others."""
-    found = lines(ax)
-    assert set(found) == set(expected)
-    for label, (x, y) in expected.items():
-        np.testing.assert_allclose(found[label][0], x, rtol=rtol, err_msg=label)
-        np.testing.assert_allclose(found[label][1], y, rtol=rtol, err_msg=label)
-
-
-# Posteriors -----------------------------------------------------------------------------------------------------------
-
-
-def factor_of(seed: int) -> np.ndarray:
-    """A lower-triangular factor of two GPs in the first layer and one in the second, two inducing outputs each.
-
-    The two GPs of the first layer are independent, as in STAR: their block is zero.
-    """
-    C = np.tril(np.random.default_rng(seed).normal(size=(6, 6)))
-    C[2:4, :2] = 0
-    return C
-
-
-def stored(C: np.ndarray) -> dict[str, np.ndarray]:
-    """The same as ``posterior.npz`` has it."""
-    return {
-        "mean_1": np.zeros((2, 2)),
-        "mean_2": np.zeros((1, 2)),
-        "diagonal_1": np.stack([C[:2, :2], C[2:4, 2:4]]),
-        "diagonal_2": C[None, 4:, 4:],
-        "coupling_2_1": np.stack([C[4:, 2:4], C[4:, :2]]),  # the second GP first: pairs say which is which
-        "pairs_2_1": np.array([[0, 1], [0, 0]]),
-    }
-
-
-def assert_heatmap(ax: Axes, matrix: np.ndarray, *, beside: Sequence[np.ndarray] = ()) -> None:
-    """:param beside: the matrices of all panels, which have one scale"""
-    (image,) = ax.images
-    shown = np.ma.filled(image.get_array(), np.nan)
-    zero = matrix == 0
-    np.testing.assert_allclose(shown[~zero], np.log10(np.abs(matrix[~zero])), atol=1e-8)
-    assert np.isnan(shown[zero]).all()
-    logs = [np.log10(np.abs(each[each != 0])) for each in beside or [matrix]]
-    low, high = min(max(each.min(), each.max() - 8) for each in logs), max(each.max() for each in logs)
-    np.testing.assert_allclose(image.get_clim(), (low, high), atol=1e-8)
-    assert image.origin == "upper"  # the first row is on top, as a matrix is written
-
-
-def assert_correlations(ax: Axes, S: np.ndarray) -> None:
-    """The marks of FC, whose two GPs of the first layer are independent here (``factor_of``)."""
-    R = np.abs(S) / np.sqrt(np.outer(np.diag(S), np.diag(S)))
-    expected = {"one GP": [R[0, 1], R[2, 3], R[4, 5]], "arrow": R[:4, 4:]}
-    assert [text.get_text() for text in ax.get_yticklabels()] == list(expected)
-    (line,) = [line for line in ax.lines if line.get_label() == "FC L3"]
-    rms = [np.sqrt(np.mean(np.square(values))) for values in expected.values()]
-    np.testing.assert_allclose(line.get_xydata(), np.column_stack([rms, range(2)]))
-
-
-def test_heatmaps_show_the_logarithm_of_the_covariance_of_each_method(drawn, results):
-    for seed, method in enumerate(("mf", "star", "fc")):
-        write_toy(results, method=method, dataset="concrete", posterior=stored(factor_of(seed)))
-    figure, beside = drawn("lindinger2020_fig1")
-    assert_correlations(panels(beside)["concrete, L = 3"], factor_of(2) @ factor_of(2).T)
-    shown = panels(figure)
-    assert list(shown) == [f"{method} L3, concrete, split 0" for method in ("MF", "STAR", "FC")]
-    matrices = [factor_of(seed) @ factor_of(seed).T for seed in range(3)]
-    for matrix, ax in zip(matrices, shown.values(), strict=True):
-        assert_heatmap(ax, matrix, beside=matrices)
-
-
-def test_heatmaps_at_four_layers_show_covariance_and_then_precision(drawn, results):
-    C = factor_of(7)
-    write_toy(results, method="fc", num_layers=4, overrides={"method.width": 3}, posterior=stored(C))
-    figure, _ = drawn("lindinger2020_figs8", "method=fc", "method.num_layers=4", "dataset=boston")
-    first, second = [ax for ax in figure.axes if ax.images]
-    assert_heatmap(first, C @ C.T)
-    precision = np.linalg.inv(C @ C.T)
-    (image,) = second.images
-    np.testing.assert_allclose(np.ma.filled(image.get_array(), np.nan), np.log10(np.abs(precision)), atol=1e-6)
-
-
-def test_a_heatmap_has_lines_between_gps_and_names_each_layer_at_its_middle(drawn, results):
-    write_toy(results, method="fc", dataset="concrete", posterior=stored(factor_of(0)))
-    figure, _ = drawn("lindinger2020_fig1", "method=fc")
-    (ax,) = panels(figure).values()
-    across = sorted(line.get_ydata()[0] for line in ax.lines if line.get_ydata()[0] == line.get_ydata()[1])
-    assert across == [1.5, 3.5]
-    assert [(text.get_text(), place) for text, place in zip(ax.get_xticklabels(), ax.get_xticks(), strict=True)] == [
-        ("1", 1.5),
-        ("2", 4.5),
-    ]
-
-
-def normality_p(values: np.ndarray) -> float:
-    """D'Agostino and Pearson: the squares of the tests of skewness and kurtosis, chi-squared with two degrees."""
-    return float(chi2.sf(skewtest(values).statistic ** 2 + kurtosistest(values).statistic ** 2, 2))
-
-
-def test_normality_shows_the_least_normal_output_and_all_p_values_in_order(drawn, results):
-    samples = np.random.default_rng(3).normal(size=(100, 1, 9))
-    samples[:, 0, 4] = np.exp(0.5 * samples[:, 0, 4]) + 2
-    overrides = {"prediction.num_samples": 100}
-    write_toy(results, method="sghmc", num_layers=1, posterior={"samples_1": samples}, overrides=overrides)
-    (figure,) = drawn("lindinger2020_figs6")
-    histogram, p_values = panels(figure).values()
-    values, p = samples[:, 0, 4], np.sort([normality_p(samples[:, 0, k]) for k in range(9)])
-    assert normality_p(values) == p[0]
-    # Left: ten bins (the root of 100) from the least to the greatest value, and the fitted normal.
-    heights, edges = np.histogram(values, 10, density=True)
-    bars = histogram.containers[0]
-    np.testing.assert_allclose([bar.get_height() for bar in bars], heights)
-    np.testing.assert_allclose([bar.get_x() for bar in bars], edges[:-1])
-    ((label, (grid, density)),) = lines(histogram).items()
-    assert label == f"fitted normal (p = {p[0]:.2g})"
-    np.testing.assert_allclose(density, norm.pdf(grid, values.mean(), values.std(ddof=1)))
-    # Right: sorted p-values, what normal samples would give, and the level 0.05 / 9.
-    shown = lines(p_values)
-    np.testing.assert_allclose(shown["9 inducing outputs"], [np.arange(1, 10), p])
-    np.testing.assert_allclose(
-        shown["expected of normal samples"], [np.arange(1, 10), np.linspace(0.5 / 9, 8.5 / 9, 9)]
-    )
-    np.testing.assert_allclose(shown[f"Bonferroni level 0.006 ({sum(p < 0.05 / 9)} below)"][1], [0.05 / 9] * 2)
-
-
-# Training -------------------------------------------------------------------------------------------------------------
-
-
-def trace_of(seed: int, rows: int = 30) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    iteration = 10 * np.arange(1, rows + 1)
-    return pd.DataFrame(
-        {"iteration": iteration, "seconds": iteration * 0.02 * (1 + seed), "elbo": -50 + rng.normal(size=rows)}
-        | {"validation_tll": rng.normal(size=rows)}
-    )
-
-
-def test_the_elbo_is_drawn_against_seconds_from_each_methods_own_trace(drawn, results):
-    fixed = {"training.batch_size": 1030, "training.early_stopping": False}
-    traces = {"fc": trace_of(0), "fc_mc": trace_of(1)}
-    for (method, trace), steps in zip(traces.items(), (750, 1500), strict=True):
-        overrides = {"training.max_iterations": steps, **fixed}
-        write_toy(results, method=method, dataset="concrete", trace=trace, overrides=overrides)
-    (figure,) = drawn("lindinger2020_fig2")
-    ax = panels(figure)["concrete"]
-    names = {"FC L3": traces["fc"], "FC-MC L3": traces["fc_mc"]}
-    assert_drawn(ax, {name: (trace["seconds"], trace["elbo"]) for name, trace in names.items()})
-    assert ax.get_xlabel() == "training time (s)"
-    assert to_hex(line_of(ax, "FC-MC L3").get_color()) == COLOURS["fc_mc"].lower()
-
-
-def test_the_first_plunge_is_left_out_of_the_view_and_nothing_else(drawn, results):
-    elbo = np.concatenate([[-4e4, -3e4], np.linspace(-120, -100, 48)])
-    trace = trace_of(0, 50).assign(elbo=elbo)
-    overrides = {"training.max_iterations": 750, "training.batch_size": 1030, "training.early_stopping": False}
-    write_toy(results, method="fc", dataset="concrete", trace=trace, overrides=overrides)
-    (figure,) = drawn("lindinger2020_fig2", "method=fc")
-    low, high = np.quantile(elbo, 0.1), elbo.max()
-    expected = low - 0.2 * (high - low), high + 0.1 * (high - low)
-    np.testing.assert_allclose(panels(figure)["concrete"].get_ylim(), expected)
-
-
-def test_training_curves_draw_each_quantity_against_iterations(drawn, results):
-    trace = trace_of(2).assign(test_tll=np.linspace(-3, -2, 30), test_rmse=np.linspace(9, 3, 30))
-    trace.loc[::2, "validation_tll"] = np.nan  # taken at every second recorded iteration
-    traced = {"training.trace_test": True}
-    write_toy(results, method="mf", protocol="jain2021", trace=trace, overrides=traced)
-    (figure,) = drawn("jain2021_fig11", "method=mf")
-    shown = {ax.get_ylabel().split(" (")[0]: ax for ax in figure.axes if ax.axison}
-    assert list(shown) == ["ELBO", "test TLL", "test RMSE", "held-out TLL"]
-    columns = {"ELBO": "elbo", "test TLL": "test_tll", "test RMSE": "test_rmse", "held-out TLL": "validation_tll"}
-    for quantity, ax in shown.items():
-        kept = trace.dropna(subset=columns[quantity])
-        assert_drawn(ax, {"MF L3": (kept["iteration"], kept[columns[quantity]])})
-
-
-def test_boxes_are_quartiles_of_the_final_elbos_over_splits(drawn, results):
-    rng, ends = np.random.default_rng(5), {}
-    for place, method in enumerate(("mf", "star")):
-        ends[method] = []
-        for split in range(10):
-            elbo = rng.normal(-500 + 100 * place, 30, 20)
-            elbo[:18] += 1e4 * rng.random(18)  # the largest values are not the last
-            ends[method].append(elbo[18:].mean())  # of the last tenth of 20 rows
-            write_toy(results, method=method, split=split, trace=toy_trace(0.0, 20).assign(elbo=elbo))
-    (figure,) = drawn("lindinger2020_figs5", "dataset=boston")
-    ax = panels(figure)["boston"]
-    for patch, method in zip(ax.patches, ("mf", "star"), strict=True):
-        heights = patch.get_path().vertices[:, 1]
-        quartiles = np.percentile(ends[method], [25, 75])
-        np.testing.assert_allclose([heights.min(), heights.max()], quartiles)
-        assert to_hex(patch.get_facecolor()) == COLOURS[method].lower()
-    medians = [line.get_ydata()[0] for line in ax.lines if line.get_color() == "black" and len(line.get_xdata()) == 2]
-    for method in ends:
-        assert any(np.isclose(np.median(ends[method]), medians))
-    # Whiskers reach the last value within one and a half box heights; each caps at one of ours.
-    reach = {round(float(y), 6) for line in ax.lines for y in line.get_ydata()}
-    for values in ends.values():
-        low, high = np.percentile(values, [25, 75])
-        inside = [each for each in values if low - 1.5 * (high - low) <= each <= high + 1.5 * (high - low)]
-        assert {round(min(inside), 6), round(max(inside), 6)} <= reach
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["MF L3\nn = 10", "STAR L3\nn = 10"]
-
-
-@pytest.mark.parametrize("traced", [True, False])
-def test_scores_are_drawn_against_seconds_along_the_trace_or_else_at_the_end(drawn, results, traced):
-    trace = trace_of(1)
-    if traced:
-        trace = trace.assign(test_rmse=np.linspace(9, 3, 30), test_tll=np.linspace(-3, -2, 30))
-    seconds = {"tracing": 5.0, "training": 40.0, "prediction": 7.0, "total": 52.0}
-    identity = {"task": "fixed", "dataset": "year", "method": "mf", "protocol": "hernandez2018"}
-    overrides = {"training.num_samples": 10}
-    write_toy(
-        results, {"rmse": 3.5, "tll": -2.25}, trace=trace, overrides=overrides, record={"seconds": seconds}, **identity
-    )
-    (figure,) = drawn("hernandez2018_fig531", "method=mf")
-    for ax, metric, at_end in zip(figure.axes, ("rmse", "tll"), (3.5, -2.25), strict=True):
-        expected = (trace["seconds"], trace[f"test_{metric}"]) if traced else ([40.0], [at_end])
-        assert_drawn(ax, {"MF R10 L3": expected})
-        assert ax.get_xscale() == "log"
-        assert {"rmse": "RMSE", "tll": "test log-likelihood"}[metric] in ax.get_ylabel()
-
-
-# Time of a step -------------------------------------------------------------------------------------------------------
-
-FIG4 = {"training.max_iterations": 2000, "training.early_stopping": False}
-
-
-def test_the_time_of_a_step_is_drawn_against_m_with_the_slope_of_theory(drawn, results):
-    seconds = {"star": [1.0, 3.0, 14.0, 60.0], "sgp": []}["star"]
-    for M, training in zip((32, 64, 128, 256), seconds, strict=True):
-        record = {"seconds": {"tracing": 50.0, "training": training, "prediction": 1.0, "total": 99.0}}
-        overrides = {"method.num_inducing": M, **FIG4}
-        write_toy(results, method="star", dataset="protein", overrides=overrides, record=record | {"iterations": 2000})
-    (figure,) = drawn("lindinger2020_fig4", "method=star")
-    ax = panels(figure)["against M"]
-    steps = np.array(seconds) / 2000
-    measured, theory = ax.lines[:2]
-    np.testing.assert_allclose(measured.get_data(), [[32, 64, 128, 256], steps])
-    # The quadratic forms of a step cost M^2: a line of slope two through the largest size.
-    np.testing.assert_allclose(theory.get_data(), [[32, 64, 128, 256], steps[-1] / np.array([64, 16, 4, 1])])
-    assert measured.get_label() == "STAR (slope 2)"
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["32", "64", "128", "256"]
-
-
-def test_tables_of_timings_are_drawn_along_each_size_with_the_others_at_their_usual_value(drawn, results):
-    rows = [("mf", M, 3, 5, M / 16) for M in (64, 128, 256)]
-    rows += [("mf", 128, L, 5, 2.0 * L) for L in (2, 5)] + [("mf", 128, 3, tau, 1.0 * tau) for tau in (2, 8)]
-    bench = pd.DataFrame(rows, columns=["method", "M", "L", "tau", "ms_per_step"])
-    bench = bench.assign(code="dgpbench", data="protein", B=512, R=5, precision="float64", threads=1)
-    others = [
-        bench[:1].assign(ms_per_step=99.0, **given) for given in ({"code": "gpflux"}, {"method": "sod"}, {"B": 1})
-    ]
-    folder = results / "bench"
-    folder.mkdir(parents=True)
-    pd.concat([bench, *others]).to_csv(folder / "a.csv", index=False)
-    (figure,) = drawn("lindinger2020_figs7")
-    assert "timings of bench steps" in figure.get_suptitle()
-    shown = panels(figure)
-    assert [len(ax.lines) for ax in shown.values()] == [
-        3,
-        3,
-        3,
-    ]  # measured, the slope of theory, its entry in the legend
-    expected = {
-        "M": ([64, 128, 256], [0.004, 0.008, 0.016], 2),
-        "L": ([2, 3, 5], [0.004, 0.008, 0.010], 1),
-        "tau": ([2, 5, 8], [0.002, 0.008, 0.008], 1),
-    }
-    assert list(shown) == [f"against {size}" for size in expected]
-    for size, (x, y, slope) in expected.items():
-        measured, theory = shown[f"against {size}"].lines[:2]
-        np.testing.assert_allclose(measured.get_data(), [x, y])
-        np.testing.assert_allclose(theory.get_data(), [x, y[-1] * (np.array(x) / x[-1]) ** slope])
-
-
-@pytest.mark.parametrize(
-    ("method", "slopes"),
-    [("mf", (2, 1, 1)), ("star", (2, 2, 1)), ("fc", (2, 2, 2)), ("fc_mc", (2, 2, 2)), ("sgp", (None,) * 3)],
-)
-def test_slopes_of_theory_count_the_covariance_blocks(method, slopes):
-    # A step costs N M^2 for each block: mean field has tau L of them, STAR's stripes tau L^2, a full matrix (tau L)^2.
-    from dgpbench.report.figures.timing import along
-
-    bench = pd.DataFrame([(method, 128, 3, 5, 1.0)], columns=["method", "M", "L", "tau", "ms_per_step"])
-    found = [along(bench, size)["exponent"].iloc[0] for size in ("M", "L", "tau")]
-    assert [None if np.isnan(each) else each for each in found] == list(slopes)
-
 
 # Predictions ----------------------------------------------------------------------------------------------------------
 
@@ -347,7 +39,7 @@ def running_median(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def calibration_points(seed: int, rows: int = 60) -> pd.DataFrame:
-    """Rows whose error, variance, distance and PIT have nothing to do with one another."""
+    """Rows with independent errors, variances, distances and PITs."""
     rng = np.random.default_rng(seed)
     values = {"y": rng.normal(size=rows), "mean": rng.normal(size=rows), "variance": rng.gamma(2.0, size=rows)}
     values |= {
@@ -401,7 +93,7 @@ def test_the_pit_histogram_and_the_reliability_diagram_of_all_splits(splits_of_s
 
 
 def synthetic_run(results: Path, posterior: dict[str, np.ndarray], **identity) -> pd.DataFrame:
-    """A run on the synthetic data set bimodal whose record names the data that it was run on; its points with x."""
+    """A run on the synthetic data set bimodal with the data named in its record; its points with x."""
     from dgpbench.config.groups import describe
     from dgpbench.data import datasets
 
@@ -501,7 +193,7 @@ def test_score_dots_are_means_with_one_standard_error_either_side(drawn, results
     assert "test log-likelihood" in ax.get_xlabel()
 
 
-def test_published_values_are_crosses_under_ours_with_their_standard_errors(drawn, results):
+def test_published_values_are_crosses_with_standard_errors(drawn, results):
     for split, value in enumerate((-2.0, -3.0)):
         write_toy(results, {"tll": value}, method="sgp", num_layers=1, split=split)
         write_toy(results, {"tll": value}, split=split)
@@ -544,14 +236,14 @@ def test_a_figure_of_a_tables_runs_shows_the_tables_published_numbers(drawn, res
     np.testing.assert_allclose([x, low, high], [entry.value, entry.value - entry.stderr, entry.value + entry.stderr])
 
 
-def test_a_score_that_the_paper_does_not_print_has_no_published_mark_and_no_legend(drawn, results):
+def test_a_score_that_was_not_published_has_no_mark_and_no_legend(drawn, results):
     write_toy(results, {"rmse": 3.0}, method="mf", num_layers=3, protocol="jain2021")
     figure = drawn("jain2021_fig4", "dataset=boston", "method=mf", "method.num_layers=3", "split=0")[0]
     assert error_bars(figure.axes[0], published=True) == []
     assert figure.legends == []
 
 
-def test_an_incomplete_mean_is_hollow_and_says_its_count(drawn, results):
+def test_an_incomplete_mean_is_hollow_and_shows_its_count(drawn, results):
     for split, value in enumerate((-2.0, -3.0, -2.2)):
         write_toy(results, {"tll": value}, split=split)
         write_toy(results, {"tll": value}, split=split, num_layers=2)
@@ -625,7 +317,7 @@ def test_the_probability_of_improvement_is_the_share_of_splits_won(ranked):
     assert names == ["MF L3 beats SGP L1", "MF L3 beats MF L2"]  # from below: the worst method is lowest
     dots = error_bars(ax)
     assert dots[0] == (1.0, 0.0, 1.0, 1.0)
-    # MF L3 beats MF L2 on 2 of 2, 1 of 2 and 1 of 2 splits. Drawn anew, the wins are 2 + Binomial(4, 1/2) of 6.
+    # MF L3 beats MF L2 on 2 of 2, 1 of 2 and 1 of 2 splits. Resampled, the wins are 2 + Binomial(4, 1/2) of 6.
     assert dots[1][0] == pytest.approx(4 / 6)
     assert binom.cdf(0, 4, 0.5) > 0.05  # so that the 95 % interval reaches both ends
     np.testing.assert_allclose(dots[1][1:], [1.0, 2 / 6, 1.0])
@@ -634,7 +326,7 @@ def test_the_probability_of_improvement_is_the_share_of_splits_won(ranked):
 @pytest.mark.parametrize(
     ("won", "expected"),
     [
-        # Wins drawn anew are Binomial(8, 1/2) of 8: 0.4 % at most none, 3.5 % at most one, so 2.5 % lies at one.
+        # Resampled wins are Binomial(8, 1/2) of 8: 0.4 % at most none, 3.5 % at most one, so 2.5 % lies at one.
         ((2, 2), (1 / 2, 1 / 8, 7 / 8)),
         # They are 4 + Binomial(4, 3/4) of 8: 0.4 % at most four, 5.1 % at most five, so 2.5 % lies at five.
         ((4, 3), (7 / 8, 5 / 8, 1.0)),

@@ -51,7 +51,7 @@ def three_methods(results) -> Path:
     return results
 
 
-def test_the_overview_has_the_mean_and_standard_error_of_every_group_of_runs(three_methods):
+def test_the_overview_has_the_mean_and_error_of_every_group_of_runs(three_methods):
     rows = page_of(three_methods)["interpolation, protocol lindinger2020, budget paper"]
     for (method, _), scores in TLL.items():
         row = row_of(rows, **{"data set": "boston", "method": method})
@@ -63,7 +63,7 @@ def test_the_overview_has_the_mean_and_standard_error_of_every_group_of_runs(thr
         assert row["training s"].text == "46.7"  # of 10, 40 and 90, without tracing
 
 
-def test_the_overview_gives_no_mean_where_a_run_failed_or_lacks_the_score(three_methods):
+def test_the_overview_has_no_mean_if_a_run_failed_or_lacks_the_score(three_methods):
     write_toy(three_methods, {"rmse": 4.0, "tll": -9.0}, status="diverged", method="sgp", num_layers=1, split=3)
     write_toy(three_methods, {"rmse": 4.0}, method="mf", num_layers=2, split=3)  # made before there was this score
     rows = page_of(three_methods)["interpolation, protocol lindinger2020, budget paper"]
@@ -74,7 +74,7 @@ def test_the_overview_gives_no_mean_where_a_run_failed_or_lacks_the_score(three_
     assert lacking["rmse"].text == f"{mean:.3f} ({error:.3f})"
 
 
-def test_a_table_and_its_comparison_say_the_same_of_ten_splits(results):
+def test_a_table_and_its_comparison_agree_on_ten_splits(results):
     printed, ours, error = -2.43, -2.31, 0.12
     for split, value in enumerate(spread_over(ours, error, 10)):
         write_toy(results, {"tll": value}, split=split)
@@ -92,7 +92,7 @@ def test_a_table_and_its_comparison_say_the_same_of_ten_splits(results):
 
 
 def finding_of(results: Path, item: str) -> str:
-    """The sentence that the report's section of an item begins with."""
+    """Return the first sentence of an item's section in the report."""
     output = results.parent / "report.html"
     assert main(["report", str(results), "--output", str(output)]) == 0
     (section,) = re.findall(rf'<section id="{item}-paper">.*?</section>', output.read_text(), flags=re.DOTALL)
@@ -102,7 +102,7 @@ def finding_of(results: Path, item: str) -> str:
 
 
 @pytest.mark.full
-def test_an_items_page_begins_with_what_is_redone_what_agrees_and_the_largest_miss(results):
+def test_an_items_page_starts_with_agreement_and_the_largest_difference(results):
     # (data set, method, layers): in combined standard errors, ours of 0.1 beside the published one
     shifts = {
         ("boston", "star", 3): 1.0,
@@ -127,7 +127,7 @@ def test_an_items_page_begins_with_what_is_redone_what_agrees_and_the_largest_mi
 
 
 @pytest.mark.full
-def test_an_items_page_says_that_nothing_is_redone_yet_or_that_there_is_no_miss(results):
+def test_an_items_page_states_that_nothing_is_done_or_that_all_agrees(results):
     write_toy(results, {"tll": -2.43})
     assert finding_of(results, "lindinger2020_table1") == "0 of 64 published cells are redone."
     for split, value in enumerate(spread_over(-2.43, 0.1, 10)):
@@ -138,16 +138,16 @@ def test_an_items_page_says_that_nothing_is_redone_yet_or_that_there_is_no_miss(
     )
 
 
-def test_an_items_page_says_why_numbers_without_standard_errors_are_not_judged(results):
+def test_an_items_page_explains_numbers_without_standard_errors(results):
     for method in ("aepmcm", "mf"):
         write_toy(results, {"rmse": 3.0, "tll": -2.0}, dataset="bimodal", protocol="hernandez2018", method=method)
     assert finding_of(results, "hernandez2018_table521") == (
-        "4 of 4 published cells are redone, 4 of which cannot be judged for want of a standard error."
+        "4 of 4 published cells are redone, 4 without a standard error are not judged."
     )
 
 
 @pytest.mark.full
-def test_an_items_page_names_every_miss_of_seconds_which_have_no_standard_error(results):
+def test_an_items_page_names_all_seconds_that_disagree(results):
     ratios = {"aepmcm_r10": 2.0, "aepmcm_r20": 3.1, "mf_r10": 2.0, "mf_r20": 1.2, "aep": 2.0}
     for series, ratio in ratios.items():
         method, _, draws = series.partition("_r")
@@ -157,7 +157,7 @@ def test_an_items_page_names_every_miss_of_seconds_which_have_no_standard_error(
         write_toy(results, {"rmse": 9.0, "tll": -3.0}, task="fixed", dataset="year", method=method, overrides=overrides,
                   protocol="hernandez2018", record={"seconds": seconds, "iterations": 100})  # fmt: skip
     assert finding_of(results, "hernandez2018_table531") == (
-        "15 of 15 published cells are redone, 10 of which cannot be judged for want of a standard error. "
+        "15 of 15 published cells are redone, 10 without a standard error are not judged. "
         "seconds_per_step: 3 of 5 judged cells (60 %) of similar relative cost, 1 faster, 1 slower; 0 left out. "
         "The misses are aepmcm_r20 L3 on year (slower), mf_r20 L3 on year (faster)."
     )
@@ -194,7 +194,7 @@ def write_scores(results: Path, table: dict[str, list[tuple[float, ...]]], metho
                 write_toy(results, {"tll": score}, method=method, num_layers=layers, dataset=dataset, split=split)
 
 
-def test_ranks_are_of_means_over_splits_and_friedmans_test_is_over_data_sets(results):
+def test_ranks_are_of_means_over_splits_and_friedman_over_data_sets(results):
     table = {  # sgp, mf L2, mf L3; the single splits of energy would rank otherwise than their means
         "boston": [(-3.0, -2.5, -2.0), (-3.1, -2.6, -2.1)],
         "energy": [(-3.0, -2.9, -2.0), (-2.5, -2.0, -2.2)],
@@ -214,7 +214,7 @@ def test_ranks_are_of_means_over_splits_and_friedmans_test_is_over_data_sets(res
     )
     assert f"further apart than {difference:.2f} differ at level 0.05" in note
     improvement = found["Probability of improvement, tll"]
-    # MF L3 has the larger density on 2 of 2, 1 of 2 and 1 of 2 splits; drawn anew, on 2 + Binomial(4, 1/2) of 6.
+    # MF L3 has the larger density on 2 of 2, 1 of 2 and 1 of 2 splits; resampled, on 2 + Binomial(4, 1/2) of 6.
     assert binom.cdf(0, 4, 0.5) > 0.05
     assert texts(improvement) == [
         ["MF L3", "MF L2", "0.67", "0.33", "1.00"],
@@ -243,7 +243,7 @@ def test_pairs_are_tested_by_signed_ranks_over_eight_data_sets(results):
     assert texts(pairs) == [["MF L2", "MF L3", f"{np.median(gains):.3f}", f"{p:.3f}", f"{p:.3f}", "differ"]]
 
 
-def test_holms_correction_multiplies_the_least_p_value_by_the_number_of_pairs(results):
+def test_holm_multiplies_the_least_p_value_by_the_number_of_pairs(results):
     names = items.load("lindinger2020_table1").sweeps[0].values["dataset"][:6]
     steps = np.arange(1, 7) / 10
     scores = np.column_stack(
@@ -261,7 +261,7 @@ def test_holms_correction_multiplies_the_least_p_value_by_the_number_of_pairs(re
 
 
 @pytest.mark.full
-def test_an_item_is_shown_once_at_each_budget_also_one_whose_own_budget_is_laptop(results):
+def test_an_item_is_shown_once_for_each_budget(results):
     for budget, score in (("paper", -2.5), ("laptop", -2.6)):
         write_toy(results, {"tll": score}, dataset="boston", method="gpr", num_layers=1, budget=budget)
     output = results.parent / "report.html"

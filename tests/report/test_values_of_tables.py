@@ -82,7 +82,7 @@ def test_a_cell_is_printed_with_the_digits_of_the_paper(results, item, values, s
     assert f" {shown} |" in capsys.readouterr().out.replace("**", "")
 
 
-def test_seconds_per_step_are_training_seconds_without_tracing_over_iterations(results):
+def test_seconds_per_step_are_training_without_tracing_by_iterations(results):
     seconds = {"tracing": 100.0, "training": 7.5, "prediction": 50.0, "total": 157.5}
     identity = {"task": "fixed", "dataset": "year", "method": "aep", "protocol": "hernandez2018"}
     write_toy(results, {"tll": -3.0, "rmse": 9.0}, record={"seconds": seconds, "iterations": 250}, **identity)
@@ -116,7 +116,7 @@ def compared(results: Path, differences: list[np.ndarray], dataset: str = "bosto
         write_toy(results, method="mf", points=mf, **identity)
 
 
-def test_direct_comparisons_are_means_over_splits_of_shares_and_differences(results):
+def test_direct_comparisons_are_mean_shares_and_differences(results):
     rng = np.random.default_rng(1)
     differences = [rng.normal(0.1 * split, 1.0, 30) for split in range(4)]
     compared(results, differences)
@@ -155,7 +155,7 @@ def test_a_difference_is_marked_beyond_zero_by_its_standard_error(results, lesse
 
 
 @pytest.mark.parametrize(("gap", "mark"), [(0.15 * (1 - NEAR), "bold"), (0.15 * (1 + NEAR), "")])
-def test_as_good_as_sgp_is_a_standard_error_that_reaches_sgps(results, gap, mark):
+def test_as_good_as_sgp_means_overlapping_standard_errors(results, gap, mark):
     fill(results, spread_over(-2.5, 0.10, 10), method="sgp", num_layers=1)
     fill(results, spread_over(-2.5 - gap, 0.05, 10), method="mf", num_layers=3)
     made = csv_of("table", "lindinger2020_table1", results, "dataset=boston", "method=sgp,mf")
@@ -164,7 +164,7 @@ def test_as_good_as_sgp_is_a_standard_error_that_reaches_sgps(results, gap, mark
 
 
 @pytest.mark.parametrize(("gap", "mark"), [(0.15 * (1 - NEAR), "bold"), (0.15 * (1 + NEAR), "bold underlined")])
-def test_better_than_sgp_in_one_task_is_a_standard_error_that_lies_beyond_sgps(results, gap, mark):
+def test_better_than_sgp_means_separate_standard_errors(results, gap, mark):
     for task, better in (("extrapolation", 0.0), ("interpolation", gap)):
         fill(results, spread_over(-2.5, 0.10, 10), method="sgp", num_layers=1, task=task)
         fill(results, spread_over(-2.5 + better, 0.05, 10), method="mf", num_layers=3, task=task)
@@ -173,7 +173,7 @@ def test_better_than_sgp_in_one_task_is_a_standard_error_that_lies_beyond_sgps(r
 
 
 @pytest.mark.parametrize(("gap", "mark"), [(15 * (1 - NEAR), ""), (15 * (1 + NEAR), "bold")])
-def test_clearly_best_is_an_elbo_whose_standard_error_lies_beyond_all_others(results, gap, mark):
+def test_clearly_best_means_an_elbo_beyond_all_other_standard_errors(results, gap, mark):
     for method, mean, stderr in (("mf", -510.0, 10.0), ("fc", -510.0 + gap, 5.0)):
         for split, value in enumerate(spread_over(mean, stderr, 10)):
             trace = toy_trace(0.0).assign(elbo=value)
@@ -183,7 +183,7 @@ def test_clearly_best_is_an_elbo_whose_standard_error_lies_beyond_all_others(res
     assert only(made, method="mf_ng")["mark"] == ""
 
 
-def test_a_run_that_starts_from_another_run_than_the_items_is_no_part_of_its_cells(results):
+def test_a_run_with_another_start_than_the_items_is_not_in_its_cells(results):
     for split, start in ((0, 0), (1, 0)):
         write_toy(results, method="fc", split=split, trace=toy_trace(0.0), overrides=of_tables5("fc", start))
     alone = {key: value for key, value in of_tables5("fc", 2).items() if key != "init_from"}
@@ -230,7 +230,7 @@ def test_a_lower_error_than_the_published_one_is_better(results, errors, verdict
     assert only(row, method="aep")["verdict"] == verdict
 
 
-def test_a_number_without_a_published_spread_is_not_judged_and_the_comparison_says_so(results, capsys):
+def test_a_number_without_published_spread_is_reported_as_not_judged(results, capsys):
     printed = of_item("hernandez2018_table531")["rmse", "year", "aep", 3]
     assert printed.stderr is None
     identity = {"task": "fixed", "dataset": "year", "method": "aep", "protocol": "hernandez2018"}
@@ -280,7 +280,7 @@ def test_direct_comparisons_agree_on_the_winner_as_printed(results):
     }
 
 
-def test_seconds_are_similar_within_a_factor_of_one_and_a_half_of_the_median_ratio(results, capsys):
+def test_seconds_agree_within_a_factor_of_1_5_of_the_median_ratio(results, capsys):
     # Ours take twice as long at the median; that is the machine's own factor.
     ratios = {
         "aepmcm_r10": (2 * 1.5 * (1 - NEAR), "similar"), "aepmcm_r20": (2 * 1.5 * (1 + NEAR), "slower"),
@@ -332,7 +332,7 @@ def test_a_reference_cell_has_moved_beyond_the_tolerance(results, tmp_path, move
 
 
 @pytest.mark.parametrize("form", ["md", "tex", "html", "csv"])
-def test_records_from_before_a_score_leave_its_cell_incomplete_and_never_a_number_that_is_none(results, capsys, form):
+def test_records_older_than_a_score_leave_its_cell_incomplete(results, capsys, form):
     for split in range(3):
         write_toy(results, {"tll": -1.0} | ({"pinball": 0.5} if split else {}), split=split, method="mf")
         write_toy(results, {"tll": -1.0}, split=split, method="star")
@@ -357,7 +357,7 @@ def test_a_run_without_a_score_has_none_where_a_table_is_traced(results, capsys)
     assert shown[:2] == ["none", "1.25"]  # tll, crps
 
 
-def test_a_table_shows_any_metric_that_is_asked_for(results, capsys):
+def test_a_table_shows_any_requested_metric(results, capsys):
     for split in range(10):
         write_toy(results, {"tll": -1.0, "crps": 1.5 + 0.1 * split}, split=split, method="mf")
     given = ["dataset=boston", "method=mf", "method.num_layers=3", f"results_dir={results}"]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.report.figures import calibration, posterior, predictions, ranking, scores, timing, training
+from dgpbench.report.figures import calibration, posterior, predictions, scores, timing, training
 from scripts.docs import laptop
 
 METHODS = [("sgp", 1), ("mf", 2), ("mf", 3), ("star", 2), ("star", 3), ("sghmc", 2)]
@@ -152,7 +152,7 @@ def samples() -> pd.DataFrame:
 
 
 def histogram() -> pd.DataFrame:
-    """The skewed one of ``samples``, with what the figure says beside it."""
+    """Return the skewed output of ``samples`` and the figure's text beside it."""
     values = samples()["1.0"]
     return pd.DataFrame({"value": values}).assign(mean=values.mean(), deviation=values.std(), p_value=1e-9)
 
@@ -183,7 +183,7 @@ def density_grid() -> pd.DataFrame:
     return pd.DataFrame({"x": x.ravel(), "y": y.ravel(), "density": np.exp(-0.5 * (y - np.sign(x)).ravel() ** 2)})
 
 
-FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], Axes], Callable[[], pd.DataFrame]]] = {
+FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], None], Callable[[], pd.DataFrame]]] = {
     "covariance_heatmap": (posterior.draw_covariance, lambda: posterior.covariance_matrix(toy_posterior("star"))),
     "precision_heatmap": (posterior.draw_precision, lambda: posterior.precision_matrix(toy_posterior("fc", 4))),
     "block_correlations": (
@@ -217,6 +217,6 @@ FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], Axes], Callable[[], pd.D
     "predictive_band": (predictions.draw_predictive_band, synthetic_points),
     "predictive_samples": (predictions.draw_predictive_samples, synthetic_draws),
     "predictive_density": (predictions.draw_predictive_density, density_grid),
-    "critical_difference": (ranking.draw_critical_difference, ranking_frame),
-    "improvement": (ranking.draw_improvement, improvement_frame),
+    "critical_difference": (scores.draw_critical_difference, ranking_frame),
+    "improvement": (scores.draw_improvement, improvement_frame),
 }

@@ -1,4 +1,4 @@
-"""Toy records: what a report reads, without a single run."""
+"""Toy records for tests of the report."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -99,7 +99,7 @@ def write_toy(
     if scores is None and points is not None:
         scores = all_scores(rows_from(points))
     given = usual if scores is None else scores
-    if "nlpp" in given:  # nlpp = -tll, whatever the test has of the two
+    if "nlpp" in given:  # nlpp = -tll, if the test gives one of the two
         given = {"tll": -given["nlpp"], **given}
         given = {**given, "nlpp": -given["tll"]}
     made = toy_record(who, given, status=status, **(record or {}))
@@ -110,7 +110,7 @@ def write_toy(
 
 
 def of_tables5(method: str, split: int) -> dict[str, Any]:
-    """The overrides of a run of Lindinger et al.'s Table S5, where fc_ng starts from the mf_ng of its split."""
+    """Return the overrides of a run of Lindinger et al.'s Table S5, where fc_ng starts from the mf_ng of its split."""
     if method == "mf":
         return {"optimiser": "natgrad_adam"}
     start = f"runs/interpolation/boston/mf-L3/lindinger2020-paper/split{split}-seed0+optimiser=natgrad_adam"
@@ -119,7 +119,7 @@ def of_tables5(method: str, split: int) -> dict[str, Any]:
 
 
 def toy_points(log_density: np.ndarray | float, num_rows: int = 20, seed: int = 0) -> pd.DataFrame:
-    """A table of points whose targets and rows depend on ``seed`` (the split) alone, as a direct comparison needs."""
+    """Return a table of points with targets and rows that depend on ``seed`` (the split) only."""
     rng = np.random.default_rng(seed)
     y = rng.normal(size=num_rows)
     mean = y + rng.normal(scale=0.3, size=num_rows)

@@ -5,7 +5,7 @@ The undisturbed fit keeps a checkpoint after each row of its trace; copies of so
 
 import shutil
 
-import door
+import fit_once
 import numpy as np
 import pytest
 
@@ -57,7 +57,7 @@ FAMILIES = [
 
 
 class Copied(Checkpoints):
-    """Checkpoints that are always due; ``copies`` says which are copied, and where to."""
+    """Checkpoints that are always due; ``copies`` maps steps to copy to their targets."""
 
     def __init__(self, directory, key, copies=None):
         super().__init__(directory, key, every_seconds=0.0)
@@ -81,11 +81,11 @@ def rows():
 def test_a_resumed_fit_ends_in_the_same_bits(method, settings, stops, tmp_path):
     X, y = rows()
     kept = Copied(tmp_path / "whole", "key", {stop: tmp_path / f"copy-{stop}" for stop in stops})
-    whole = door.fit(X, y, f"method={method}", *SMALL, *settings, checkpoints=kept)
+    whole = fit_once.fit(X, y, f"method={method}", *SMALL, *settings, checkpoints=kept)
     expected = whole.predict(X)
     for stop, folder in kept.copies.items():
         again = Copied(folder, "key")
-        resumed = door.fit(X, y, f"method={method}", *SMALL, *settings, checkpoints=again)
+        resumed = fit_once.fit(X, y, f"method={method}", *SMALL, *settings, checkpoints=again)
         assert again.saved == [iteration for iteration in kept.saved if iteration > stop]
         assert [row.iteration for row in resumed.trace] == kept.saved
         assert [row[2:] for row in resumed.trace] == [row[2:] for row in whole.trace]
@@ -99,15 +99,15 @@ def test_a_resumed_fit_ends_in_the_same_bits(method, settings, stops, tmp_path):
 
 
 @pytest.mark.full
-def test_a_checkpoint_of_other_settings_or_of_another_shape_starts_a_fit_anew(tmp_path):
+def test_a_checkpoint_of_other_settings_or_shapes_is_not_used(tmp_path):
     X, y = rows()
     small = ("method=sgp", "budget=smoke", "training.max_iterations=20")
     kept = Copied(tmp_path / "whole", "key", {10: tmp_path / "other-key", 20: tmp_path / "other-shape"})
-    door.fit(X, y, *small, "method.num_inducing=3", checkpoints=kept)
+    fit_once.fit(X, y, *small, "method.num_inducing=3", checkpoints=kept)
     other_key = Copied(tmp_path / "other-key", "another key")
-    door.fit(X, y, *small, "method.num_inducing=3", checkpoints=other_key)
+    fit_once.fit(X, y, *small, "method.num_inducing=3", checkpoints=other_key)
     assert other_key.saved == [10, 20]
     other_shape = Copied(tmp_path / "other-shape", "key")
-    door.fit(X, y, *small, "method.num_inducing=4", checkpoints=other_shape)
+    fit_once.fit(X, y, *small, "method.num_inducing=4", checkpoints=other_shape)
     assert other_shape.saved == [10, 20]
     assert sorted(path.name for path in (tmp_path / "whole").iterdir()) == ["step-000000010.npz", "step-000000020.npz"]

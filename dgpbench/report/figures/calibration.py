@@ -3,7 +3,7 @@
 ``points`` are rows of ``points.parquet`` with the run's method and num_layers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,18 +116,17 @@ def interval_coverage_of_runs(runs: pd.DataFrame) -> pd.DataFrame:
 
     :param runs: as ``collect`` returns them; those with neither are left out
     """
-    counted = runs.assign(counts=[_counts(run.path, run.compact) for run in runs.itertuples(index=False)])
+
+    def counts(run: Any) -> tuple[list[int], int] | None:  # test rows inside each central interval, and all
+        if Path(run.path, store.POINTS).is_file():
+            points = pd.read_parquet(Path(run.path, store.POINTS))
+            return (coverage_counts(points["pit"].to_numpy()), len(points)) if "pit" in points else None
+        if run.compact is None or run.compact["coverage_counts"] is None:
+            return None
+        return run.compact["coverage_counts"], sum(run.compact["pit_counts"])
+
+    counted = runs.assign(counts=[counts(run) for run in runs.itertuples(index=False)])
     return _for_each(counted.dropna(subset=["counts"]), lambda rows: _pooled(list(rows["counts"])))
-
-
-def _counts(path: str, compact: Mapping[str, Any] | None) -> tuple[list[int], int] | None:
-    """Return the number of test rows inside each central interval, and the number of all."""
-    if Path(path, store.POINTS).is_file():
-        points = pd.read_parquet(Path(path, store.POINTS))
-        return (coverage_counts(points["pit"].to_numpy()), len(points)) if "pit" in points else None
-    if compact is None or compact["coverage_counts"] is None:
-        return None
-    return compact["coverage_counts"], sum(compact["pit_counts"])
 
 
 def _pooled(counts: list[tuple[list[int], int]]) -> pd.DataFrame:
@@ -138,24 +137,16 @@ def _pooled(counts: list[tuple[list[int], int]]) -> pd.DataFrame:
 # Drawing --------------------------------------------------------------------------------------------------------------
 
 
-def draw_variance_against_distance(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw the median-filtered predicted variance against distance to the training data.
-
-    :param frame: as ``variance_along_distance`` returns it
-    """
+def draw_variance_against_distance(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw ``variance_along_distance``."""
     for name, look, rows in entries(frame):
         ax.plot(rows["distance"], rows["variance"], label=name, **look.of_line())
     log_scale(ax, "y")
     ax.set(xlabel="distance to training data (standard deviations)", ylabel="predicted variance (squared units of y)")
-    ax.legend()
-    return ax
 
 
-def draw_error_against_variance(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw the median-filtered squared error against predicted variance; above y = x the variance is too small.
-
-    :param frame: as ``error_along_variance`` returns it
-    """
+def draw_error_against_variance(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw ``error_along_variance``; above y = x the variance is too small."""
     for name, look, rows in entries(frame):
         ax.plot(rows["variance"], rows["squared_error"], label=name, **look.of_line())
     ends = [frame["variance"].min(), frame["variance"].max()]
@@ -163,15 +154,10 @@ def draw_error_against_variance(frame: pd.DataFrame, ax: Axes) -> Axes:
     log_scale(ax, "x")
     log_scale(ax, "y")
     ax.set(xlabel="predicted variance (squared units of y)", ylabel="squared error / 0.455 (squared units of y)")
-    ax.legend()
-    return ax
 
 
-def draw_pit_histogram(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw the density of the PIT of each method; 1 is calibrated, the band is two standard deviations of sampling.
-
-    :param frame: as ``pit_density`` returns it
-    """
+def draw_pit_histogram(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw ``pit_density``; 1 is calibrated, the band is two standard deviations of sampling."""
     deviation = float(frame["deviation"].max())
     ax.axhspan(max(0, 1 - 2 * deviation), 1 + 2 * deviation, color="0.88", label="calibrated, by chance")
     for name, look, rows in entries(frame):
@@ -179,19 +165,12 @@ def draw_pit_histogram(frame: pd.DataFrame, ax: Axes) -> Axes:
         ax.stairs(rows["density"], edges, label=name, color=look.colour, linestyle=look.line, linewidth=1.3)
     ax.set(xlim=(0, 1), ylim=(0, 1.35 * max(frame["density"].max(), 1 + 2 * deviation)))
     ax.set(xlabel="probability integral transform (no unit)", ylabel="density (no unit)")
-    ax.legend(ncols=2, loc="upper center")
-    return ax
 
 
-def draw_reliability(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw the share of targets inside the central p interval against p; below the line a method is overconfident.
-
-    :param frame: as ``interval_coverage`` returns it
-    """
+def draw_reliability(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw ``interval_coverage``; below the line a method is overconfident."""
     ax.plot([0, 1], [0, 1], color="black", linewidth=0.8, label="calibrated")
     for name, look, rows in entries(frame):
         ax.plot(rows["nominal"], rows["observed"], label=name, markersize=3, **look.of_points() | look.of_line())
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="nominal coverage (share of rows)")
-    ax.set_ylabel("observed coverage (share of rows)")
-    ax.legend(loc="upper left")
-    return ax
+    labels = {"xlabel": "nominal coverage (share of rows)", "ylabel": "observed coverage (share of rows)"}
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", **labels)

@@ -10,7 +10,6 @@ from dgpbench.experiments.items import Item
 from dgpbench.report import cells
 from dgpbench.report.figures import calibration, posterior, predictions, scores, timing, training
 from dgpbench.report.figures.page import Panel, page
-from dgpbench.report.figures.ranking import rank_panels
 from dgpbench.report.figures.sources import NoRuns
 
 # Kinds of figures by the name that ``figure:`` and ``options.also`` of an item take: from the item and its done runs,
@@ -56,7 +55,7 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
         if panels := KINDS[more](item, done):
             pages[more] = page(f"{whole}: {more.replace('_', ' ')}\n{_which_runs(item, state)}", panels)
     if name == "score_bars":
-        for key, (about, panel) in rank_panels(item, done).items():
+        for key, (about, panel) in scores.rank_panels(item, done).items():
             what, _, metric = key.partition("_")
             words = "critical differences of mean ranks" if what == "ranks" else "best mean rank against the others"
             pages[key] = page(f"{item.title}\n{words}, {metric}, {_which_runs(item)}", [panel], 1, about)

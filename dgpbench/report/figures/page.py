@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from dgpbench.report.figures.style import house_style, plain
@@ -28,13 +28,12 @@ NOTE_LETTERS, NOTE_INCHES = 15, 0.16  # of a line of a note: letters to an inch,
 class Panel:
     """One set of axes.
 
-    :param draw: ``(frame, ax) -> ax``
     :param size: width and height in inches
     :param comparable: share the colour scale or else the y scale with all panels of the same ``draw``
     """
 
     title: str
-    draw: Callable[[pd.DataFrame, Axes], Axes]
+    draw: Callable[[pd.DataFrame, Axes], None]
     frame: pd.DataFrame
     size: tuple[float, float] = NARROW
     comparable: bool = False
@@ -54,9 +53,14 @@ def page(title: str, panels: Sequence[Panel], columns: int = 3, note: str = "") 
             ax.set_axis_off()
         axes = axes[: len(panels)]
         for panel, ax in zip(panels, axes, strict=True):
-            panel.draw(panel.frame, ax).set_title(plain(panel.title))
+            panel.draw(panel.frame, ax)
+            ax.set_title(plain(panel.title))
         _share_scales(panels, axes)
-        _name_rows_once(axes, columns)
+        names = [getattr(ax.yaxis.get_major_formatter(), "seq", None) for ax in axes]
+        for place in range(1, len(axes)):  # neighbours with the same names of rows, such as methods, show them once
+            if place % columns and names[place] and names[place] == names[place - 1]:
+                axes[place].yaxis.set_major_locator(NullLocator())
+                axes[place].set_ylabel("")
         letters = max(30, int(figure.get_figwidth() * 11))
         figure.suptitle("\n".join(fill(line, letters) for line in plain(title).splitlines()), fontsize="large")
         _share_legend(figure, axes, columns)
@@ -101,50 +105,27 @@ def _share_scales(panels: Sequence[Panel], axes: Sequence[Axes]) -> None:
             ax.set_ylim(low, high)
 
 
-def _name_rows_once(axes: Sequence[Axes], columns: int) -> None:
-    """Keep the row names, such as methods, of the leftmost only of neighbouring panels with the same ones."""
-    formatters = [ax.yaxis.get_major_formatter() for ax in axes]
-    names = [tuple(each.seq) if isinstance(each, FixedFormatter) else () for each in formatters]
-    for place, ax in enumerate(axes):
-        if place % columns and names[place] and names[place] == names[place - 1]:
-            ax.yaxis.set_major_locator(NullLocator())
-            ax.set_ylabel("")
-
-
 def _share_legend(figure: Figure, axes: list[Axes], columns: int) -> None:
-    """Move legends below, where they cover no data: one for all panels, or one each if their entries differ."""
-    legends = {ax: legend for ax in axes if (legend := ax.get_legend()) is not None}
-    labelled = {ax: ax.get_legend_handles_labels() for ax in legends}
-    for legend in legends.values():
-        legend.remove()
+    """Put legends below, where they cover no data: one for all panels, or one each if their entries differ."""
+    labelled = {ax: entries for ax in axes if (entries := ax.get_legend_handles_labels())[1]}
     if not labelled:
         return
+
+    def fitting(inches: float, labels: list[str]) -> int:  # entries beside each other
+        return max(1, min(len(labels), int(inches / (0.55 + 0.065 * max(map(len, labels))))))
+
     most = max(labelled.values(), key=lambda entries: len(entries[1]))
-    if any(set(labels) - set(most[1]) for _, labels in labelled.values()):
-        for ax, (handles, labels) in labelled.items():
-            _legend_below(figure, ax, columns, handles, labels)
+    if not any(set(labels) - set(most[1]) for _, labels in labelled.values()):
+        beside = fitting(figure.get_figwidth(), most[1])
+        figure.legend(*most, loc="outside lower center", ncols=beside)
+        lines = ceil(len(most[1]) / beside)  # the page has room for two
+        figure.set_figheight(figure.get_figheight() + LINE_INCHES * max(0, lines - 2))
         return
-    beside = _fitting(figure.get_figwidth(), most[1])
-    figure.legend(*most, loc="outside lower center", ncols=beside)
-    lines = ceil(len(most[1]) / beside)  # the page has room for two
-    figure.set_figheight(figure.get_figheight() + LINE_INCHES * max(0, lines - 2))
-
-
-def _legend_below(figure: Figure, ax: Axes, columns: int, handles: list, labels: list[str]) -> None:
-    """Put a legend under the axis label, or to the right of a square."""
-    if ax.get_aspect() == 1:  # a square leaves room beside it
-        ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
-        return
-    below = ax.transAxes + ScaledTranslation(0, -LABEL_INCHES, figure.dpi_scale_trans)
-    place: dict[str, Any] = {
-        "loc": "upper center",
-        "bbox_to_anchor": (0.45, 0),
-        "bbox_transform": below,
-        "borderaxespad": 0,
-    }
-    ax.legend(handles, labels, ncols=_fitting(figure.get_figwidth() / columns, labels), **place)
-
-
-def _fitting(inches: float, labels: list[str]) -> int:
-    """Return how many legend entries fit beside each other."""
-    return max(1, min(len(labels), int(inches / (0.55 + 0.065 * max(map(len, labels))))))
+    for ax, entries in labelled.items():
+        if ax.get_aspect() == 1:  # a square leaves room beside it
+            ax.legend(*entries, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
+        else:
+            below = ax.transAxes + ScaledTranslation(0, -LABEL_INCHES, figure.dpi_scale_trans)
+            place: dict[str, Any] = {"bbox_to_anchor": (0.45, 0), "bbox_transform": below, "borderaxespad": 0}
+            ncols = fitting(figure.get_figwidth() / columns, entries[1])
+            ax.legend(*entries, ncols=ncols, loc="upper center", **place)

@@ -29,11 +29,8 @@ def covariance(item: Item, runs: pd.DataFrame) -> list[Panel]:
     for (num_layers, _), rows in runs.groupby(["num_layers", "dataset"], sort=False):
         arrays = {title: posterior(run) for title, run in first_of_each(rows)}
         kinds = [(covariance_matrix, draw_covariance), *([(precision_matrix, draw_precision)] * (num_layers in deep))]
-        panels += [
-            Panel(title, draw, matrix(each), SQUARE, comparable=True)
-            for matrix, draw in kinds
-            for title, each in arrays.items()
-        ]
+        for matrix, draw in kinds:
+            panels += [Panel(title, draw, matrix(each), SQUARE, comparable=True) for title, each in arrays.items()]
     return panels
 
 
@@ -57,10 +54,7 @@ def normality(item: Item, runs: pd.DataFrame) -> list[Panel]:
         draws = samples(posterior(run))
         tests = normality_tests(draws)
         worst = tests.loc[tests["p_value"].idxmin()]
-        values = draws[worst["output"]]
-        frame = pd.DataFrame({"value": values}).assign(
-            mean=values.mean(), deviation=values.std(), p_value=worst["p_value"]
-        )
+        frame = pd.DataFrame({"value": draws[worst["output"]], "p_value": worst["p_value"]})
         panels.append(Panel(f"{title}: least normal", draw_sample_histogram, frame, WIDE))
         panels.append(Panel(title, draw_p_values, tests, WIDE))
     return panels
@@ -158,30 +152,16 @@ def normality_tests(draws: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
 # Drawing --------------------------------------------------------------------------------------------------------------
 
 
-def _draw_heatmap(frame: pd.DataFrame, ax: Axes, what: str) -> Axes:
-    """Draw the log-absolute entries of a matrix; zero blocks stay white.
-
-    :param frame: as ``covariance_matrix`` returns it
-    """
+def _draw_heatmap(frame: pd.DataFrame, ax: Axes, what: str) -> None:
+    """Draw the log-absolute entries of a matrix; zero blocks stay white, lines divide GPs and, thicker, layers."""
     values = np.abs(frame.to_numpy())
     logs = np.log10(values, where=values > 0, out=np.full(values.shape, np.nan))
     high = np.nanmax(logs)
     limits: dict[str, Any] = {"vmin": max(np.nanmin(logs), high - DECADES), "vmax": high}
     image = ax.imshow(logs, cmap="viridis", interpolation="nearest", **limits)
     ax.figure.colorbar(image, ax=ax, shrink=0.85, label=f"log$_{{10}}$ |{what}| (whitened, no unit)")
-    _draw_blocks(frame.index, ax)
-    return ax
-
-
-draw_covariance = partial(_draw_heatmap, what="covariance")
-draw_precision = partial(_draw_heatmap, what="precision")
-
-
-def _draw_blocks(index: pd.MultiIndex, ax: Axes) -> None:
-    """Draw thin lines between GPs, thick ones between layers, and each layer's name at its middle."""
-    layers = index.get_level_values("layer").to_numpy()
-    gps = index.get_level_values("gp").to_numpy()
-    for place in range(1, len(index)):
+    layers, gps = (frame.index.get_level_values(level).to_numpy() for level in ("layer", "gp"))
+    for place in range(1, len(frame)):
         if layers[place] != layers[place - 1] or gps[place] != gps[place - 1]:
             thick = layers[place] != layers[place - 1]
             for line in (ax.axhline, ax.axvline):
@@ -195,11 +175,12 @@ def _draw_blocks(index: pd.MultiIndex, ax: Axes) -> None:
     ax.set(xlabel="layer (blocks: its GPs)", ylabel="layer (blocks: its GPs)")
 
 
-def draw_block_correlations(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw the correlation in each kind of block, a mark for each method.
+draw_covariance = partial(_draw_heatmap, what="covariance")
+draw_precision = partial(_draw_heatmap, what="precision")
 
-    :param frame: columns method, num_layers, block, correlation, as ``correlations`` returns it
-    """
+
+def draw_block_correlations(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw ``correlations`` of several methods (columns method and num_layers), a mark for each."""
     blocks = frame["block"].cat.remove_unused_categories().cat
     kinds = list(blocks.categories)
     for name, look, rows in entries(frame.assign(place=blocks.codes)):
@@ -209,40 +190,28 @@ def draw_block_correlations(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_ylim(len(kinds) - 0.5, -0.5)
     ax.set_xlim(left=0)
     ax.set(xlabel="RMS correlation of inducing outputs (no unit)", ylabel="block")
-    ax.legend()
-    return ax
 
 
-def draw_sample_histogram(frame: pd.DataFrame, ax: Axes) -> Axes:
+def draw_sample_histogram(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw samples of one inducing output with the fitted normal density (Fig. S6, left).
 
-    :param frame: columns value (the samples), mean, deviation and p_value (the same in all rows)
+    :param frame: columns value (the samples) and p_value (the same in all rows)
     """
-    values = frame["value"]
-    mean, deviation, p_value = (float(frame[name].iloc[0]) for name in ("mean", "deviation", "p_value"))
-    bars: dict[str, Any] = {
-        "color": "#56B4E9",
-        "edgecolor": "white",
-        "linewidth": 0.4,
-        "label": f"{len(values)} samples",
-    }
-    ax.hist(values, bins="sqrt", density=True, **bars)
+    from scipy.stats import norm
+
+    values, p_value = frame["value"], frame["p_value"].iloc[0]
+    mean, deviation = values.mean(), values.std()
+    bars: dict[str, Any] = {"color": "#56B4E9", "edgecolor": "white", "linewidth": 0.4}
+    ax.hist(values, bins="sqrt", density=True, label=f"{len(values)} samples", **bars)
     grid = np.linspace(mean - 4 * deviation, mean + 4 * deviation, 200)
-    density = np.exp(-0.5 * ((grid - mean) / deviation) ** 2) / (deviation * np.sqrt(2 * np.pi))
-    ax.plot(grid, density, color="black", label=f"fitted normal (p = {p_value:.2g})")
-    ax.set(ylim=(0, 1.35 * ax.get_ylim()[1]), xlabel="inducing output (whitened, no unit)")
-    ax.set_ylabel("density (per unit of the output)")
-    ax.legend(loc="upper right")
-    return ax
+    ax.plot(grid, norm.pdf(grid, mean, deviation), color="black", label=f"fitted normal (p = {p_value:.2g})")
+    ax.set(xlabel="inducing output (whitened, no unit)", ylabel="density (per unit of the output)")
+    ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
 
 
-def draw_p_values(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw the sorted p-values of all inducing outputs, with the level alpha / number (Fig. S6, right).
-
-    :param frame: as ``normality_tests`` returns it
-    """
-    ordered = np.sort(frame["p_value"].to_numpy())
-    level = float(frame["bonferroni"].iloc[0])
+def draw_p_values(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw the sorted p-values of ``normality_tests``, with the level alpha / number (Fig. S6, right)."""
+    ordered, level = np.sort(frame["p_value"].to_numpy()), float(frame["bonferroni"].iloc[0])
     below = int((ordered < level).sum())
     ranks, hidden = np.arange(1, len(ordered) + 1), ordered < LEAST_P
     ax.plot(ranks[~hidden], ordered[~hidden], ".", color="#0072B2", label=f"{len(ordered)} inducing outputs")
@@ -254,5 +223,3 @@ def draw_p_values(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.axhline(level, color="#D55E00", linestyle="--", label=f"Bonferroni level {level:.1g} ({below} below)")
     log_scale(ax, "y")
     ax.set(xlabel="inducing output (rank of its p-value)", ylabel="p-value of normality (no unit)")
-    ax.legend(loc="lower right")
-    return ax

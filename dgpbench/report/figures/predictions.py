@@ -1,7 +1,5 @@
 """Predictions on the synthetic data sets of one input (Hernandez-Munoz 2018, Figs. 4.3.1-4 and 5.2.1-2)."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -63,46 +61,37 @@ def with_inputs(run: pd.Series) -> pd.DataFrame:
     return points.assign(x=table.X[points["row"].to_numpy(), 0])
 
 
-def draw_predictive_band(frame: pd.DataFrame, ax: Axes) -> Axes:
+def draw_predictive_band(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw test data, coloured by their predictive density, on the predicted mean and two standard deviations.
 
     :param frame: columns x, y, mean, variance, log_density, one row for each test row
     """
     ordered = frame.sort_values("x")
-    deviation = np.sqrt(ordered["variance"])
-    band: dict[str, Any] = {"color": "0.85", "linewidth": 0, "label": "mean ± 2 deviations"}
-    ax.fill_between(ordered["x"], ordered["mean"] - 2 * deviation, ordered["mean"] + 2 * deviation, **band)
-    ax.plot(ordered["x"], ordered["mean"], color="black", label="predicted mean")
+    x, mean, deviation = ordered["x"], ordered["mean"], np.sqrt(ordered["variance"])
+    low, high = mean - 2 * deviation, mean + 2 * deviation
+    ax.fill_between(x, low, high, color="0.85", linewidth=0, label="mean ± 2 deviations")
+    ax.plot(x, mean, color="black", label="predicted mean")
     dots = ax.scatter(frame["x"], frame["y"], c=frame["log_density"], s=9, cmap="viridis", label="test data", zorder=3)
     ax.figure.colorbar(dots, ax=ax, label="log-density at the target (nats)")
-    ax.legend(loc="best")
-    return _name_axes(ax)
+    _name_axes(ax)
 
 
-def draw_predictive_samples(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw samples of the predictive distribution over the data.
-
-    :param frame: columns x, y, kind (``test data`` or ``sample``)
-    """
+def draw_predictive_samples(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw samples of the predictive distribution over the data: columns x, y, kind (``test data`` or ``sample``)."""
     for kind, colour, size in (("sample", "#56B4E9", 3), ("test data", "black", 6)):
         rows = frame[frame["kind"] == kind]
         ax.scatter(rows["x"], rows["y"], s=size, color=colour, linewidths=0, label=f"{kind} (n = {len(rows):,})")
-    ax.legend(loc="best")
-    return _name_axes(ax)
+    _name_axes(ax)
 
 
-def draw_predictive_density(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw the predictive density on a grid of inputs and outputs.
-
-    :param frame: columns x, y, density (per unit of y), every combination of the grid's x and y once
-    """
+def draw_predictive_density(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw the predictive density on a grid: columns x, y, density (per unit of y), every combination once."""
     grid = frame.pivot(index="y", columns="x", values="density")
     mesh = ax.pcolormesh(grid.columns, grid.index, grid.to_numpy(), cmap="viridis", shading="nearest", rasterized=True)
     ax.figure.colorbar(mesh, ax=ax, label="predictive density (per unit of y)")
     ax.grid(visible=False)
-    return _name_axes(ax)
+    _name_axes(ax)
 
 
-def _name_axes(ax: Axes) -> Axes:
+def _name_axes(ax: Axes) -> None:
     ax.set(xlabel="input x (units of x)", ylabel="output y (units of y)")
-    return ax

@@ -5,7 +5,6 @@ kept what it needs, the prediction along a single feature, or partial dependence
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,18 +29,6 @@ BANDS = {0.95: "0.88", 0.5: "0.76"}  # share of a central interval -> grey
 ABOUT_EFFECTS = (
     "Partial dependence: the mean prediction over training rows with one column changed, ± two standard deviations"
 )
-
-
-@dataclass(frozen=True)
-class SecondRow:
-    """The second row of a run's picture.
-
-    :param height: in inches
-    :param draw: draw into the lower part of the figure
-    """
-
-    height: float
-    draw: Callable[[Any], object]
 
 
 def save_run_figure(run_directory: str | Path, output: str | Path | None = None) -> Path:
@@ -81,7 +68,7 @@ def run_figure(
     title: str,
     objective: str = OBJECTIVE,
     target: str = "y",
-    below: SecondRow | None = None,
+    below: tuple[float, Callable[[Any], None]] | None = None,
 ) -> Figure:
     """Compose the picture; panels without data are left out.
 
@@ -89,9 +76,10 @@ def run_figure(
     :param trace: columns iteration, elbo, validation_tll (NaN where not evaluated)
     :param objective: the name of the values in ``elbo``
     :param target: the name of the predicted column
+    :param below: a second row, as ``second_row`` returns it
     :raises UserError: if no panel is left
     """
-    panels: list[Callable[[Axes], Axes]] = []
+    panels: list[Callable[[Axes], None]] = []
     if "variance" in points or {"q05", "q50", "q95"} <= set(points):
         panels.append(lambda ax: predicted_against_observed(points, ax, target))
     if "pit" in points:
@@ -101,15 +89,15 @@ def run_figure(
     if not panels:
         raise UserError("these predictions have neither a spread nor a distribution function to draw")
     with house_style():
-        width = 11.0 if below or len(panels) > 2 else 7.4
-        figure = Figure(figsize=(width, HEIGHT + (below.height if below else 0.0)))
+        height, draw_below = below or (0.0, None)
+        figure = Figure(figsize=(11.0 if below or len(panels) > 2 else 7.4, HEIGHT + height))
         upper: Any = figure
-        if below:
-            upper, lower = cast("np.ndarray", figure.subfigures(2, 1, height_ratios=(HEIGHT, below.height)))
+        if draw_below:
+            upper, lower = cast("np.ndarray", figure.subfigures(2, 1, height_ratios=(HEIGHT, height)))
         for ax, draw in zip(upper.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             draw(ax)
-        if below:
-            below.draw(lower)
+        if draw_below:
+            draw_below(lower)
         lines = [title, ",  ".join(text.format(scores[name]) for name, text in SHOWN_SCORES.items() if name in scores)]
         if "coverage_95" in scores:
             lines.append(describe_coverage(scores["coverage_95"], len(points)))
@@ -121,7 +109,7 @@ def run_figure(
 # First row ------------------------------------------------------------------------------------------------------------
 
 
-def predicted_against_observed(points: pd.DataFrame, ax: Axes, target: str = "y") -> Axes:
+def predicted_against_observed(points: pd.DataFrame, ax: Axes, target: str = "y") -> None:
     """Draw predictive means with two standard deviations on either side against the targets; the line is y = x.
 
     Predictions that are quantiles alone are drawn as medians and central 90 % intervals.
@@ -143,7 +131,6 @@ def predicted_against_observed(points: pd.DataFrame, ax: Axes, target: str = "y"
     high = max(drawn["y"].max(), (centre + above).max())
     margin = 0.04 * (high - low) or 1.0
     ax.set(xlim=(low - margin, high + margin), ylim=(low - margin, high + margin), box_aspect=1)
-    return ax
 
 
 def thinned(points: pd.DataFrame, most: int = MAX_DRAWN) -> pd.DataFrame:
@@ -153,7 +140,7 @@ def thinned(points: pd.DataFrame, most: int = MAX_DRAWN) -> pd.DataFrame:
     return ordered.iloc[chosen]
 
 
-def pit_histogram(points: pd.DataFrame, ax: Axes) -> Axes:
+def pit_histogram(points: pd.DataFrame, ax: Axes) -> None:
     """Draw the density of the PIT; of a calibrated prediction, 95 % of the bars end in the band."""
     bins = 20 if len(points) >= 500 else 10
     low, high = uniform_band(len(points), bins)
@@ -166,7 +153,6 @@ def pit_histogram(points: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_ylim(0, max(ax.get_ylim()[1], high) * 1.2)  # room for the legend
     ax.set_title(f"Calibration\n{len(points):,} test rows in {bins} bins")
     ax.legend(loc="upper center")
-    return ax
 
 
 def uniform_band(num_rows: int, bins: int) -> tuple[float, float]:
@@ -177,7 +163,7 @@ def uniform_band(num_rows: int, bins: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def training_trace(trace: pd.DataFrame, ax: Axes, objective: str = OBJECTIVE) -> Axes:
+def training_trace(trace: pd.DataFrame, ax: Axes, objective: str = OBJECTIVE) -> None:
     """Draw the objective against the iteration and, on a second axis, the log-likelihood of held-out rows, if any."""
     finite = trace[np.isfinite(trace["elbo"])]
     ax.plot(finite["iteration"], finite["elbo"], label=objective)
@@ -193,7 +179,6 @@ def training_trace(trace: pd.DataFrame, ax: Axes, objective: str = OBJECTIVE) ->
         other.set_ylabel("validation TLL (nats, standardised y)", color="C1")
         other.grid(visible=False)
         _leave_out_start(validation["validation_tll"], other)
-    return ax
 
 
 def _leave_out_start(values: pd.Series, ax: Axes) -> None:
@@ -206,8 +191,11 @@ def _leave_out_start(values: pd.Series, ax: Axes) -> None:
 # Second row -----------------------------------------------------------------------------------------------------------
 
 
-def second_row(data: Mapping[str, Any], arrays: Mapping[str, np.ndarray], target: str) -> SecondRow | None:
-    """Return the prediction along a single feature, or partial dependence; None if the run kept neither.
+def second_row(
+    data: Mapping[str, Any], arrays: Mapping[str, np.ndarray], target: str
+) -> tuple[float, Callable[[Any], None]] | None:
+    """Return the height in inches and the function that draws the prediction along a single feature, or partial
+    dependence; None if the run kept neither.
 
     :param data: the part of the record that describes the data
     """
@@ -215,7 +203,7 @@ def second_row(data: Mapping[str, Any], arrays: Mapping[str, np.ndarray], target
     if grid is not None:
         feature = next((name for name in data.get("features", []) if name not in data["dropped"]), "x")
         rows = posterior_file.rows(arrays)
-        return SecondRow(3.6, lambda figure: data_and_bands(grid, rows, feature, target, figure.subplots()))
+        return 3.6, lambda figure: data_and_bands(grid, rows, feature, target, figure.subplots())
     if not effects:
         return None
     columns = 2 if len(effects) in (2, 4) else min(3, len(effects))
@@ -226,12 +214,12 @@ def second_row(data: Mapping[str, Any], arrays: Mapping[str, np.ndarray], target
         partial_dependences(effects, data["columns"], target, axes)
         figure.suptitle(ABOUT_EFFECTS, fontsize=10)
 
-    return SecondRow(0.5 + 2.4 * lines, draw)
+    return 0.5 + 2.4 * lines, draw
 
 
 def data_and_bands(
     grid: tuple[np.ndarray, ...], rows: tuple[np.ndarray, np.ndarray] | None, feature: str, target: str, ax: Axes
-) -> Axes:
+) -> None:
     """Draw the rows, the central 50 % and 95 % of the prediction, and samples of it, against the only feature.
 
     :param grid: as ``posterior_file.grid`` returns it
@@ -250,7 +238,6 @@ def data_and_bands(
     ax.set_ylabel(f"{target} (original units)", parse_math=False)
     ax.set_title("Prediction over the training range")
     ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-    return ax
 
 
 def quantiles(y: np.ndarray, density: np.ndarray, p: float) -> np.ndarray:
@@ -266,36 +253,33 @@ def quantiles(y: np.ndarray, density: np.ndarray, p: float) -> np.ndarray:
 def partial_dependences(
     effects: Mapping[int, np.ndarray], columns: Sequence[Mapping[str, Any]], target: str, axes: Sequence[Axes]
 ) -> None:
-    """Draw a panel for each column, on one scale of the target: what matters more looks larger.
+    """Draw the mean prediction against each column, with two standard deviations on either side.
+
+    All panels have one scale of the target: what matters more looks larger.
 
     :param effects: column number -> [G, 3], as ``posterior_file.effects`` returns them
     :param columns: the record's descriptions of the columns
     """
-    for (number, effect), ax in zip(effects.items(), axes, strict=False):
-        _partial_dependence(effect, columns[number], target, ax)
     used = axes[: len(effects)]
+    for (number, effect), ax in zip(effects.items(), used, strict=True):
+        column, (values, mean, deviation) = columns[number], effect.T
+        if column["kind"] in ("category", "flag"):
+            names, places = column.get("categories", ["false", "true"]), np.arange(len(values))
+            ax.errorbar(places, mean, 2 * deviation, fmt="o", elinewidth=0.9)
+            ax.set_xticks(places, [names[int(value)][:12] for value in values], parse_math=False)
+            ax.set_xlim(-0.5, len(values) - 0.5)
+            if len(values) > 4:
+                ax.tick_params(axis="x", rotation=45)
+        else:
+            ax.fill_between(values, mean - 2 * deviation, mean + 2 * deviation, color=BANDS[0.95], linewidth=0)
+            ax.plot(values, mean, marker="o" if len(values) < 5 else None)
+        if column["kind"] == "date":
+            ax.xaxis_date()  # matplotlib counts days since 1970-01-01 too
+            ax.tick_params(axis="x", rotation=30)
+        ax.set_xlabel(column["column"], parse_math=False)
+        ax.set_ylabel(target, parse_math=False)
     low, high = min(ax.get_ylim()[0] for ax in used), max(ax.get_ylim()[1] for ax in used)
     for ax in used:
         ax.set_ylim(low, high)
     for ax in axes[len(effects) :]:
         ax.set_axis_off()
-
-
-def _partial_dependence(effect: np.ndarray, column: Mapping[str, Any], target: str, ax: Axes) -> None:
-    """Draw the mean prediction against one column, with two standard deviations on either side."""
-    values, mean, deviation = effect.T
-    if column["kind"] in ("category", "flag"):
-        names = column.get("categories", ["false", "true"])
-        ax.errorbar(np.arange(len(values)), mean, 2 * deviation, fmt="o", elinewidth=0.9)
-        ax.set_xticks(np.arange(len(values)), [names[int(value)][:12] for value in values], parse_math=False)
-        ax.set_xlim(-0.5, len(values) - 0.5)
-        if len(values) > 4:
-            ax.tick_params(axis="x", rotation=45)
-    else:
-        ax.fill_between(values, mean - 2 * deviation, mean + 2 * deviation, color=BANDS[0.95], linewidth=0)
-        ax.plot(values, mean, marker="o" if len(values) < 5 else None)
-    if column["kind"] == "date":
-        ax.xaxis_date()  # matplotlib counts days since 1970-01-01 too
-        ax.tick_params(axis="x", rotation=30)
-    ax.set_xlabel(column["column"], parse_math=False)
-    ax.set_ylabel(target, parse_math=False)

@@ -1,15 +1,17 @@
-"""Scores of many runs: means for each data set, box plots of the ELBO, scores against seconds."""
+"""Scores of many runs: means, box plots of the ELBO, scores against seconds, and ranks of methods over data sets."""
 
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item
 from dgpbench.predictive.scores import METRICS
-from dgpbench.report import cells, published
+from dgpbench.report import cells, published, statistics
 from dgpbench.report.figures.page import WIDE, Panel
 from dgpbench.report.figures.sources import curves, per_dataset, tables
 from dgpbench.report.figures.style import (
@@ -52,7 +54,7 @@ def score_bars(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 def elbo_boxes(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Final ELBO of every split (Fig. S5)."""
-    frame = runs.assign(method=runs["series"], elbo=cells.value_of("elbo")(runs))
+    frame = runs.assign(method=runs["series"], elbo=cells.value_of("elbo", runs))
     frame = frame.assign(count=frame.groupby(cells.KEYS)["elbo"].transform("count"))
     return [Panel(name, draw_elbo_boxes, rows) for name, rows in per_dataset(frame)]
 
@@ -80,7 +82,7 @@ def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """
     panels = []
     for metric in [block.metric for block in item.blocks[:2]]:
-        values = runs.assign(method=runs["series"], score=cells.value_of(metric)(runs), seconds=runs["seconds_total"])
+        values = runs.assign(method=runs["series"], score=cells.value_of(metric, runs), seconds=runs["seconds_total"])
         for dataset, rows in per_dataset(values.dropna(subset=["score"])):
             groups = rows.groupby(["method", "num_layers"], sort=False)
             middle = pd.DataFrame({"seconds": groups["seconds"].median(), "score": groups["score"].mean()})
@@ -88,6 +90,32 @@ def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
             if len(means):
                 shown = means.assign(metric=metric, better=METRICS[metric].direction)
                 panels.append(Panel(dataset, draw_score_beside_seconds, shown, WIDE))
+    return panels
+
+
+def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, tuple[str, Panel]]:
+    """Return ranks_METRIC and improvement_METRIC for each score, over the complete cells.
+
+    Each has a sentence that lists its data sets and what is left out.
+    """
+    panels = {}
+    for metric in statistics.compared_metrics(item):
+        try:
+            found = statistics.compared(item, done, metric)
+        except UserError:
+            continue  # the report names what is missing; a table's scores are drawn anyway
+        num_sets, num_methods = found.across.shape
+        if num_sets >= 2 and num_methods >= 3:
+            test, size = statistics.friedman(found.across), (7.0, 1.8 + 0.17 * num_methods)
+            frame = pd.DataFrame({"label": test.mean_ranks.index, "mean_rank": test.mean_ranks.to_numpy()})
+            same = {"critical_difference": test.critical_difference, "num_blocks": test.num_blocks, "alpha": test.alpha}
+            frame = frame.assign(**same)
+            panels[f"ranks_{metric}"] = found.about, Panel("", draw_critical_difference, frame, size)
+        table = statistics.improvements(found.losses)
+        if table["low"].notna().all():
+            frame = table.assign(pair=table["method_a"] + " beats " + table["method_b"])
+            panel = Panel("", draw_improvement, frame, (5.5, 1.2 + 0.2 * len(frame)))
+            panels[f"improvement_{metric}"] = found.about, panel
     return panels
 
 
@@ -101,7 +129,7 @@ def pareto_front(frame: pd.DataFrame) -> pd.DataFrame:
 # Drawing --------------------------------------------------------------------------------------------------------------
 
 
-def draw_score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
+def draw_score_bars(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw the mean score of each method on one data set with its standard error, and the published one as a cross.
 
     Dots rather than bars: the length of a bar needs a natural zero, and a log-density has none. An incomplete mean is
@@ -121,7 +149,14 @@ def draw_score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
         names.append(label(row["method"], row["num_layers"]))
         marks.append((row["mean"], row["stderr"], place, look, text))
         marks.append((row["published"], row["published_stderr"], place + BELOW, published, ""))
-    _legend(ax, frame)
+    has_published = frame["published"].notna().any()
+    has_hollow = (frame["mean"].notna() & (frame["count"] < frame["wanted"])).any()
+    dot = Look("0.3", "o", "", "")  # in no method's colour
+    kinds = {"ours ± standard error": dot} if has_published or has_hollow else {}
+    kinds |= {"incomplete: done/wanted splits": replace(dot, hollow=True)} if has_hollow else {}
+    kinds |= {"published ± standard error": replace(dot, marker=PUBLISHED)} if has_published else {}
+    for text, look in kinds.items():
+        ax.plot([], [], label=text, markersize=5, **look.of_points())
     even = {"tll_difference": 0.0, "win_frequency": 0.5}.get(frame["metric"].iloc[0])
     if even is not None:
         ax.axvline(even, color="0.4", linestyle="--", linewidth=1)
@@ -132,7 +167,6 @@ def draw_score_bars(frame: pd.DataFrame, ax: Axes) -> Axes:
     focus(ax, "x", pd.DataFrame(marks, columns=MARKS))
     ax.locator_params(axis="x", nbins=4)
     ax.set(ylabel="method, layers", xlabel=axis_label(frame["metric"].iloc[0]))
-    return ax
 
 
 def _mark(ax: Axes, mean: float, place: float, stderr: float, look: Look, **style: Any) -> None:
@@ -142,21 +176,7 @@ def _mark(ax: Axes, mean: float, place: float, stderr: float, look: Look, **styl
         ax.errorbar(mean, place, xerr=spread, markersize=5, **look.of_points(), **style)
 
 
-def _legend(ax: Axes, frame: pd.DataFrame) -> None:
-    """Explain crosses and hollow marks, if there are any, in no method's colour."""
-    published = frame["published"].notna().any()
-    hollow = (frame["mean"].notna() & (frame["count"] < frame["wanted"])).any()
-    dot = Look("0.3", "o", "", "")
-    kinds = {"ours ± standard error": dot} if published or hollow else {}
-    kinds |= {"incomplete: done/wanted splits": replace(dot, hollow=True)} if hollow else {}
-    kinds |= {"published ± standard error": replace(dot, marker=PUBLISHED)} if published else {}
-    for text, look in kinds.items():
-        ax.plot([], [], label=text, markersize=5, **look.of_points())
-    if kinds:
-        ax.legend()
-
-
-def draw_elbo_boxes(frame: pd.DataFrame, ax: Axes) -> Axes:
+def draw_elbo_boxes(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw the final ELBO of every split as a box for each method, hollow if splits are missing.
 
     :param frame: columns method, num_layers, elbo (nats), one row for each run
@@ -169,10 +189,9 @@ def draw_elbo_boxes(frame: pd.DataFrame, ax: Axes) -> Axes:
         box.set(hatch=look.hatch, edgecolor=look.colour if look.hollow else "black", **face)
     ax.set_xticks(range(1, len(shown) + 1), [f"{name}\nn = {rows['elbo'].count()}" for name, _, rows in shown])
     ax.set(xlabel="method (box: quartiles over splits)", ylabel=ELBO_LABEL)
-    return ax
 
 
-def draw_score_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
+def draw_score_against_seconds(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw a score against training time, one curve for each run with several rows.
 
     :param frame: columns method, num_layers, run, metric, seconds, score
@@ -184,11 +203,9 @@ def draw_score_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
             ax.plot(ordered["seconds"], ordered["score"], label=name if number == 0 else None, **style)
     log_scale(ax, "x")
     ax.set(xlabel="training time (s)", ylabel=axis_label(frame["metric"].iloc[0]))
-    ax.legend()
-    return ax
 
 
-def draw_score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
+def draw_score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw the mean score of each method against seconds; the line joins those that none beats in both.
 
     :param frame: columns method, num_layers, metric (the same in all rows), seconds, score, better (higher or lower)
@@ -204,5 +221,50 @@ def draw_score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.margins(0.08)
     focus(ax, "y", pd.DataFrame(marks, columns=MARKS))
     ax.set(xlabel="time of a run (s)", ylabel=axis_label(frame["metric"].iloc[0]))
-    ax.legend()
-    return ax
+
+
+def draw_critical_difference(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw mean ranks on a line; bars join methods that cannot be distinguished (Demsar 2006, Fig. 1).
+
+    :param frame: columns label, mean_rank, and for all rows alike critical_difference, num_blocks, alpha
+    """
+    from scikit_posthocs import critical_difference_diagram
+
+    average = frame.set_index("label")["mean_rank"]
+    difference, blocks, alpha = frame[["critical_difference", "num_blocks", "alpha"]].iloc[0]
+    apart = np.abs(np.subtract.outer(average.to_numpy(), average.to_numpy())) > difference
+    critical_difference_diagram(
+        average,
+        pd.DataFrame(np.where(apart, 0.0, 1.0), average.index, average.index),
+        alpha=alpha,
+        ax=ax,
+        label_fmt_left="{label} ({rank:.2f}) ",
+        label_fmt_right=" {label} ({rank:.2f})",
+        marker_props={"s": 16, "color": "black"},
+        elbow_props={"color": "black", "linewidth": 0.8},
+        crossbar_props={"color": "black", "linewidth": 3},
+        text_h_margin=0.12 * (len(average) - 1),
+    )
+    ax.spines["top"].set_visible(True)
+    ax.set_xticks(range(1, len(average) + 1, ceil(len(average) / 10)))
+    ax.grid(visible=False)
+    ax.set_xlabel(
+        f"mean rank over {blocks:g} data sets (1 is best)\n"
+        f"bars join methods that cannot be distinguished with {blocks:g} data sets \n"
+        f"(Nemenyi, level {alpha:g}: ranks at most {difference:.2f} apart)"
+    )
+
+
+def draw_improvement(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw the probability that the first of two methods beats the second on a split, with its bootstrap interval.
+
+    :param frame: columns pair, probability, low, high
+    """
+    rows = frame.iloc[::-1]
+    places = range(len(rows))
+    errors = [(rows["probability"] - rows["low"]).clip(lower=0), (rows["high"] - rows["probability"]).clip(lower=0)]
+    ax.errorbar(rows["probability"], places, xerr=errors, fmt="o", color="#0072B2", markersize=4, capsize=3)
+    ax.axvline(0.5, color="0.4", linestyle="--", linewidth=1)
+    ax.set_yticks(places, rows["pair"])
+    ax.set(ylim=(-0.6, len(rows) - 0.4), xlim=(-0.02, 1.02))
+    ax.set(xlabel="probability (share of splits)\nwhiskers: 95 % bootstrap interval", ylabel="pair of methods")

@@ -91,7 +91,9 @@ def curves(
         room -= depths
     if len(groups) == 1:
         return [Panel(dataset, draw, frame, size)]
-    ordered = [frame.assign(behind=~frame["method"].isin(names)) for names in groups]
-    ordered = [part.sort_values("behind", ascending=False, kind="stable") for part in ordered]
-    titles = [f"{dataset} ({number} of {len(groups)})" for number in range(1, len(groups) + 1)]
-    return [Panel(title, draw, part, size) for title, part in zip(titles, ordered, strict=True)]
+    panels = []
+    for number, names in enumerate(groups, 1):
+        marked = frame.assign(behind=~frame["method"].isin(names))
+        ordered = marked.sort_values("behind", ascending=False, kind="stable")
+        panels.append(Panel(f"{dataset} ({number} of {len(groups)})", draw, ordered, size))
+    return panels

@@ -5,12 +5,11 @@ in black and white.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -246,13 +245,6 @@ def _lines_of_arrows(ax: Axes, places: pd.Series, ends: pd.Series, texts: pd.Ser
     return lines
 
 
-@contextmanager
-def house_style() -> Iterator[None]:
+def house_style() -> AbstractContextManager[None]:
     """Apply ``dgpbench.mplstyle`` while a figure is drawn and saved."""
-    with matplotlib.rc_context(_style()):
-        yield
-
-
-@cache
-def _style() -> matplotlib.RcParams:
-    return matplotlib.rc_params_from_file(STYLE, use_default_template=False)
+    return matplotlib.style.context(STYLE)

@@ -48,9 +48,17 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
     :raises UserError: if there is neither
     """
     if len(runs):
-        return pd.DataFrame([_timing(run) for _, run in runs.iterrows()])
-    tables = [_ours(pd.read_csv(path), methods) for path in sorted(folder.glob("*.csv"))]
-    of_methods = [[rows[rows["method"] == method] for rows in tables] for method in methods]
+        sizes = [
+            {"M": config["method"]["num_inducing"], "L": depth, "tau": config["method"]["width"]}
+            for config, depth in zip(runs["config"], runs["num_layers"], strict=True)
+        ]
+        numbers = pd.DataFrame(sizes).apply(pd.to_numeric, errors="coerce")  # a width may be 'inputs'
+        milliseconds = 1000 * runs["seconds_training"] / runs["iterations"]
+        return numbers.assign(method=list(runs["series"]), ms_per_step=list(milliseconds))
+    tables = [pd.read_csv(path) for path in sorted(folder.glob("*.csv"))]
+    tables = [bench for bench in tables if {"code", *ALIKE, *COLUMNS} <= set(bench)]  # not another kind of table
+    ours = [bench[(bench["code"] == "dgpbench") & bench["ms_per_step"].notna()] for bench in tables]
+    of_methods = [[rows[rows["method"] == method] for rows in ours] for method in methods]
     # The longest table of a method: a curve is of one session, since machines differ by the hour.
     longest = [max(parts, key=len) for parts in of_methods if any(map(len, parts))]
     if not longest:
@@ -63,20 +71,6 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
     for key in [key for key in (*ALIKE, "cpu") if key in rows]:
         rows = rows[rows[key] == rows[key].mode().iloc[0]]
     return rows
-
-
-def _ours(bench: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
-    """Select the timings of these methods; none from another kind of table."""
-    if not {"code", *ALIKE, *COLUMNS} <= set(bench):
-        return bench[:0]
-    return bench[(bench["code"] == "dgpbench") & bench["method"].isin(methods) & bench["ms_per_step"].notna()]
-
-
-def _timing(run: pd.Series) -> dict[str, Any]:
-    method = run["config"]["method"]
-    sizes = {"M": method["num_inducing"], "L": run["num_layers"], "tau": method["width"]}  # a width may be 'inputs'
-    numbers = {size: pd.to_numeric(value, errors="coerce") for size, value in sizes.items()}
-    return {"method": run["series"], **numbers, "ms_per_step": 1000 * run["seconds_training"] / run["iterations"]}
 
 
 def along(bench: pd.DataFrame, size: str) -> pd.DataFrame:
@@ -99,11 +93,8 @@ def along(bench: pd.DataFrame, size: str) -> pd.DataFrame:
     return mean.assign(num_layers=3, size=size, exponent=exponents)
 
 
-def draw_seconds_per_step(frame: pd.DataFrame, ax: Axes) -> Axes:
-    """Draw the time of a step on log axes; dashed lines have the theoretical slope, through the largest size.
-
-    :param frame: as ``along`` returns it
-    """
+def draw_seconds_per_step(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw ``along`` on log axes; dashed lines have the theoretical slope, through the largest size."""
     for _, look, rows in entries(frame):
         name, exponent = rows["method"].iloc[0].upper().replace("_", "-"), rows["exponent"].iloc[0]
         slope = "" if pd.isna(exponent) or len(rows) < 2 else f" (slope {exponent:g})"
@@ -121,5 +112,3 @@ def draw_seconds_per_step(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set(xlabel=SIZES[frame["size"].iloc[0]], ylabel="time of a gradient step (s)")
     if any("slope" in str(line.get_label()) for line in ax.lines):
         ax.plot([], [], color="0.4", linestyle="--", linewidth=0.8, label="slope in theory")
-    ax.legend()
-    return ax

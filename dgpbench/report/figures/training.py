@@ -42,17 +42,16 @@ def objective_label(names: Iterable[str]) -> str:
     return f"{' or '.join(dict.fromkeys(names)) or OBJECTIVE} (nats, standardised y)"
 
 
-def draw_elbo_against_seconds(frame: pd.DataFrame, ax: Axes) -> Axes:
+def draw_elbo_against_seconds(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw the ELBO against training time.
 
     :param frame: columns method, num_layers, run, seconds, elbo, objective, one row for each recorded iteration
     """
     _draw_curves(frame, ax, "seconds", "elbo")
     ax.set(xlabel="training time (s)", ylabel=objective_label(frame.get("objective", ())))
-    return ax
 
 
-def draw_training_curves(frame: pd.DataFrame, ax: Axes) -> Axes:
+def draw_training_curves(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw one quantity against iterations.
 
     :param frame: columns method, num_layers, run, iteration, value, objective, quantity (``elbo`` for the objective, or
@@ -62,7 +61,6 @@ def draw_training_curves(frame: pd.DataFrame, ax: Axes) -> Axes:
     ax.set_xlabel("iteration (steps of the optimiser)")
     quantity = frame["quantity"].iloc[0]
     ax.set_ylabel(objective_label(frame.get("objective", ())) if quantity == "elbo" else LABELS[quantity])
-    return ax
 
 
 def _draw_curves(frame: pd.DataFrame, ax: Axes, along: str, value: str) -> None:
@@ -75,7 +73,6 @@ def _draw_curves(frame: pd.DataFrame, ax: Axes, along: str, value: str) -> None:
         for number, run in enumerate(runs):
             ax.plot(run[along], run[value], label=name if number == 0 else None, alpha=alpha, **look.of_line())
     leave_out_plunge(frame[value], ax)
-    ax.legend(loc="best")
 
 
 def leave_out_plunge(values: pd.Series, ax: Axes) -> None:
