@@ -9,7 +9,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.linear_algebra import lower_gram
+from dgpbench.gp.linear_algebra import half_square_minus_log, lower_gram
 from dgpbench.gp.structures import Structure
 
 
@@ -43,11 +43,9 @@ class Blocks(NamedTuple):
 
     def kl(self) -> tf.Tensor:
         """KL(q(v) || N(0, I)) = 1/2 (|C|_F^2 + |m|^2 - T M - 2 sum log |C_ii|)."""
-        blocks = [*self.diagonal, *self.couplings.values()]
-        squares = tf.add_n([tf.reduce_sum(tf.square(values)) for values in [*blocks, *self.means]])
-        logs = tf.add_n([tf.reduce_sum(tf.math.log(tf.abs(tf.linalg.diag_part(C)))) for C in self.diagonal])
-        size = tf.cast(tf.add_n([tf.size(m) for m in self.means]), squares.dtype)
-        return 0.5 * (squares - size) - logs
+        size = sum(int(np.prod(m.shape)) for m in self.means)
+        squares = [tf.nn.l2_loss(values) for values in [*self.couplings.values(), *self.means]]
+        return tf.add_n([*squares, *map(half_square_minus_log, self.diagonal)]) - 0.5 * size
 
     def panel(self, layer: int, earlier: int) -> tf.Tensor | None:
         """C between two layers as one matrix [T_l M, T_k M] with its zeros, or None where no block exists."""
@@ -85,14 +83,13 @@ class Blocks(NamedTuple):
 
     def sample(self, normals: list[tf.Tensor]) -> list[tf.Tensor]:
         """v = m + C e for standard normals e, one [R, T_l, M] a layer; the same shapes come back."""
-        R = tf.shape(normals[0])[0]
-        flat = [tf.reshape(e, tf.stack([R, -1])) for e in normals]
-        draws = []
-        for layer, mean in enumerate(self.means):
-            panels = [(k, self.panel(layer, k)) for k in range(layer + 1)]
-            v = tf.add_n([tf.matmul(flat[k], C, transpose_b=True) for k, C in panels if C is not None])
-            draws.append(mean + tf.reshape(v, tf.shape(normals[layer])))
-        return draws
+        columns = [tf.transpose(e, [1, 2, 0]) for e in normals]  # [T_l, M, R]
+        draws = [self.diagonal[layer] @ e for layer, e in enumerate(columns)]
+        for (layer, earlier), C in self.couplings.items():
+            t, s = np.array(self.structure.couplings[layer, earlier]).T
+            terms = C @ tf.gather(columns[earlier], s)
+            draws[layer] += tf.math.unsorted_segment_sum(terms, t, self.structure.widths[layer])
+        return [m + tf.transpose(v, [2, 0, 1]) for m, v in zip(self.means, draws, strict=True)]
 
 
 class BlockGaussian(gpflow.Module):

@@ -26,17 +26,17 @@ class SquaredExponential(gpflow.kernels.SquaredExponential):
         return tf.exp(tf.matmul(*self.log_factors(X, X2), transpose_b=True))
 
     def log_factors(self, X: tf.Tensor, X2: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The two factors of log k, [N, D + 2] and [M, D + 2]."""
+        """The two factors of log k, [.., N, D + 2] and [.., M, D + 2]."""
         per_length = tf.cast(1.0 / self.lengthscales, X.dtype)
         x, z = X * per_length, X2 * per_length
         log_variance = tf.cast(tf.math.log(self.variance), X.dtype)
-        left = tf.concat([x, log_variance + _half_square(x), tf.ones_like(x[:, :1])], axis=1)
-        return left, tf.concat([z, tf.ones_like(z[:, :1]), _half_square(z)], axis=1)
+        left = tf.concat([x, log_variance + _half_square(x), tf.ones_like(x[..., :1])], axis=-1)
+        return left, tf.concat([z, tf.ones_like(z[..., :1]), _half_square(z)], axis=-1)
 
 
 def _half_square(x: tf.Tensor) -> tf.Tensor:
-    """-|x|^2 / 2 of each row, [N, 1]."""
-    return -0.5 * tf.reduce_sum(tf.square(x), axis=1, keepdims=True)
+    """-|x|^2 / 2 of each row, [.., N, 1]."""
+    return -0.5 * tf.reduce_sum(tf.square(x), axis=-1, keepdims=True)
 
 
 KERNELS = {

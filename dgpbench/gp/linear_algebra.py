@@ -122,6 +122,64 @@ def _weighted_gram(g: tf.Tensor, A: tf.Tensor) -> tf.Tensor:
     return tf.concat([tf.concat([above, tf.transpose(below[:, :half])], axis=1), below], axis=0)
 
 
+@tf.custom_gradient
+def quadratic_of_paths(S: tf.Tensor, A: tf.Tensor):
+    """a_n^T S_r a_n for each path r and column n, with the gradients dA = 2 g (S A) and dS = A diag(g) A^T.
+
+    :param S: symmetric, [R, M, M]
+    :param A: [R, M, B]
+    :return: [R, B]
+    """
+    SA = tf.matmul(S, A)
+
+    def gradient(g):
+        weighted = g[:, None] * A
+        return tf.matmul(weighted, A, transpose_b=True), 2.0 * g[:, None] * SA
+
+    return tf.reduce_sum(A * SA, axis=1), gradient
+
+
+@tf.custom_gradient
+def summed_moments(C: tf.Tensor, mean: tf.Tensor):
+    """sum_t (C_t C_t^T + m_t m_t^T), [M, M], and sum_t log|C_t C_t^T|, without a covariance for each t.
+
+    :param C: lower triangular, [T, M, M]
+    :param mean: m, [T, M]
+    """
+    T, M = mean.shape
+    columns = tf.concat([tf.reshape(tf.transpose(C, [1, 0, 2]), [M, T * M]), tf.transpose(mean)], axis=1)
+    diagonal = tf.linalg.diag_part(C)
+
+    def gradient(g, g_log):
+        slopes = tf.matmul(g + tf.transpose(g), columns)
+        dC = tf.transpose(tf.reshape(slopes[:, : T * M], [M, T, M]), [1, 0, 2])
+        dC = tf.linalg.set_diag(dC, tf.linalg.diag_part(dC) + 2.0 * g_log / diagonal)
+        return dC, tf.transpose(slopes[:, T * M :])
+
+    log_determinants = 2.0 * tf.reduce_sum(tf.math.log(tf.abs(diagonal)))
+    return (tf.matmul(columns, columns, transpose_b=True), log_determinants), gradient
+
+
+@tf.custom_gradient
+def trace_of_solution(Lk: tf.Tensor, S: tf.Tensor):
+    """tr(K^{-1} S) for each K = Lk Lk^T, from d tr = tr(K^{-1} dS) - 2 tr(Lk^{-1} S K^{-1} dLk).
+
+    :param Lk: lower Cholesky factors, [R, M, M]
+    :param S: symmetric, [M, M]
+    :return: [R]
+    """
+    M = S.shape[-1]
+    inverse = tf.linalg.triangular_solve(Lk, tf.eye(M, batch_shape=tf.shape(Lk)[:1], dtype=Lk.dtype))
+    precision = tf.matmul(inverse, inverse, transpose_a=True)
+
+    def gradient(g):
+        solution = tf.reshape(tf.matmul(tf.reshape(precision, [-1, M]), S), tf.shape(Lk))
+        dLk = tf.linalg.band_part(tf.matmul(solution, inverse, transpose_b=True), -1, 0)
+        return -2.0 * g[:, None, None] * dLk, tf.reduce_sum(g[:, None, None] * precision, axis=0)
+
+    return tf.reduce_sum(precision * S, axis=[1, 2]), gradient
+
+
 def bilinear(S: tf.Tensor, A: tf.Tensor, A_earlier: tf.Tensor) -> tf.Tensor:
     """a_n^T S_p a'_n for each block p and column n.
 
@@ -134,7 +192,7 @@ def bilinear(S: tf.Tensor, A: tf.Tensor, A_earlier: tf.Tensor) -> tf.Tensor:
     :return: [P, R, B]
     """
     blocks = tf.cast(S, A.dtype)
-    of_rows = A_earlier.shape[1] == 1
+    of_rows = A_earlier.shape[1] == 1 and A.shape[1] != 1
     forms = _bilinear_of_rows(blocks, A, A_earlier[:, 0]) if of_rows else _bilinear(blocks, A, A_earlier)
     return tf.cast(forms, S.dtype)
 
@@ -225,6 +283,17 @@ def lower_gram(C: tf.Tensor):
 
     of_right = tf.pad(tf.matmul(right, right, transpose_b=True), [[0, 0], [half, 0], [half, 0]])
     return tf.matmul(left, left, transpose_b=True) + of_right, gradient
+
+
+@tf.custom_gradient
+def half_square_minus_log(C: tf.Tensor):
+    """1/2 |C|_F^2 - sum log |C_ii| for a stack of lower triangular matrices, with the gradient C - diag(1 / C_ii)."""
+    diagonal = tf.linalg.diag_part(C)
+
+    def gradient(g):
+        return g * tf.linalg.set_diag(C, diagonal - 1.0 / diagonal)
+
+    return tf.nn.l2_loss(C) - tf.reduce_sum(tf.math.log(tf.abs(diagonal))), gradient
 
 
 def block_gram(C: tf.Tensor, num_blocks: int) -> list[tf.Tensor]:

@@ -1,7 +1,9 @@
 """The prior of a deep GP, and its starting values (docs/methods.md, "Prior" and "Structured posteriors")."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import gpflow
 import numpy as np
@@ -9,6 +11,8 @@ import tensorflow as tf
 
 from dgpbench.gp.kernels import build_kernel
 from dgpbench.gp.layers import GPLayer
+
+Module_ = TypeVar("Module_", bound=tf.Module)
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,24 @@ class DeepGP(gpflow.Module):
     def choleskys(self) -> list[tf.Tensor]:
         """Lk of each layer: once per step, then handed forward."""
         return [layer.cholesky() for layer in self.layers]
+
+
+def read_once(module: Module_) -> Module_:
+    """Return a copy of a module with a tensor in place of each parameter.
+
+    Each use of a GPflow parameter reads and transforms it again: a quarter of the operations of a small model's step.
+    """
+    read = copy.copy(module)
+    vars(read).update({name: _value(each) for name, each in vars(module).items()})  # past the tracking of tf.Module
+    return read
+
+
+def _value(attribute):
+    if isinstance(attribute, gpflow.Parameter):
+        return tf.convert_to_tensor(attribute)
+    if isinstance(attribute, list):
+        return [_value(each) for each in attribute]
+    return read_once(attribute) if isinstance(attribute, tf.Module) else attribute
 
 
 def build_prior(architecture: Architecture, X: np.ndarray, Z: np.ndarray) -> DeepGP:

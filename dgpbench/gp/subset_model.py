@@ -12,7 +12,8 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from dgpbench.gp.kernels import build_kernel
+from dgpbench.gp.kernels import SquaredExponential, build_kernel
+from dgpbench.gp.linear_algebra import lower_gram, quadratic_of_paths, summed_moments, trace_of_solution
 from dgpbench.gp.objectives import LOG_2PI, expected_log_density
 from dgpbench.gp.prior import Architecture
 
@@ -32,7 +33,7 @@ class SubsetGaussian(NamedTuple):
     @property
     def covariance(self) -> tf.Tensor:
         """Sig = C C^T, [T, M, M]."""
-        return tf.matmul(self.factor, self.factor, transpose_b=True)
+        return lower_gram(self.factor)
 
     @property
     def log_determinant(self) -> tf.Tensor:
@@ -71,14 +72,14 @@ class SubsetPaths(NamedTuple):
 
     :param mean: of f^L given the path, [R, B]
     :param variance: of f^L given the path, without the likelihood's noise, [R, B]
-    :param choleskys: Lk of each layer, [R, M, M]
     :param labelled: q^ of the last layer
+    :param kl: the KL divergences of all layers, of each path or the same for all, [R] or [1]
     """
 
     mean: tf.Tensor
     variance: tf.Tensor
-    choleskys: list[tf.Tensor]
     labelled: Labelled
+    kl: list[tf.Tensor]
 
 
 def batched_kernel(kernel: gpflow.kernels.IsotropicStationary, H: tf.Tensor, H2: tf.Tensor) -> tf.Tensor:
@@ -86,6 +87,8 @@ def batched_kernel(kernel: gpflow.kernels.IsotropicStationary, H: tf.Tensor, H2:
 
     GPflow's own kernels would give the outer product over paths, [R, M, R, B].
     """
+    if isinstance(kernel, SquaredExponential):
+        return tf.exp(tf.matmul(*kernel.log_factors(H, H2), transpose_b=True))
     H, H2 = H / kernel.lengthscales, H2 / kernel.lengthscales
     squares = tf.reduce_sum(tf.square(H), axis=-1)[..., None] + tf.reduce_sum(tf.square(H2), axis=-1)[..., None, :]
     return kernel.K_r2(tf.maximum(squares - 2.0 * tf.matmul(H, H2, transpose_b=True), 0.0))
@@ -161,31 +164,34 @@ def diagonal_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Ten
     return tf.linalg.matrix_transpose(Z_S), mean + tf.sqrt(variance) * tf.linalg.matrix_transpose(e)
 
 
-def output_moments(q: Labelled, rows: Features) -> tuple[tf.Tensor, tf.Tensor]:
-    """f_b^L ~ N(t_b^T mu^, k_bb - t_b^T k_b + t_b^T Sig^ t_b): mean and variance, [R, B]."""
+def output_layer(q: Labelled, rows: Features) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Mean and variance of f_b^L, [R, B] each, and KL(q^ || N(0, K)), [R].
+
+    f_b^L ~ N(t_b^T mu^, k_bb - t_b^T k_b + t_b^T Sig^ t_b)
+    """
     weights = _solve(rows.Lk, q.mean[:, None])
     half = _solve(rows.Lk, q.covariance)
     P = tf.linalg.triangular_solve(rows.Lk, tf.linalg.matrix_transpose(half))  # Lk^{-1} Sig^ Lk^{-T}
     mean = tf.matmul(rows.A, weights, transpose_a=True)[..., 0]
-    return mean, rows.residual + tf.reduce_sum(rows.A * tf.matmul(P, rows.A), axis=1)
+    trace = tf.linalg.trace(P) + tf.reduce_sum(tf.square(weights), axis=[1, 2])
+    kl = _kl_divergence(trace, rows.Lk, q.log_determinant)
+    return mean, rows.residual + quadratic_of_paths(P, rows.A), kl
 
 
-def kl_divergence(Lk: tf.Tensor, mean: tf.Tensor, covariance: tf.Tensor, log_determinant: tf.Tensor) -> tf.Tensor:
-    """sum_t KL(N(mu_t, Sig_t) || N(0, K)) for each path, [R].
+def kl_divergence(q: SubsetGaussian, Lk: tf.Tensor) -> tf.Tensor:
+    """sum_t KL(q_t || N(0, K)) for each path, [R].
 
         = 1/2 [ tr(K^{-1} sum_t (Sig_t + mu_t mu_t^T)) - T M + T log|K| - sum_t log|Sig_t| ]
 
     :param Lk: of K, [R, M, M]
-    :param mean: [T, M]
-    :param covariance: [T, M, M]
-    :param log_determinant: log|Sig_t|, [T]
     """
-    T, M = mean.shape
-    second = tf.reduce_sum(covariance, axis=0) + tf.matmul(mean, mean, transpose_a=True)
-    half = _solve(Lk, second)
-    trace = tf.linalg.trace(tf.linalg.triangular_solve(Lk, tf.linalg.matrix_transpose(half)))
+    second, log_determinants = summed_moments(q.factor, q.mean)
+    return _kl_divergence(trace_of_solution(Lk, second), Lk, log_determinants, q.mean.shape[0])
+
+
+def _kl_divergence(trace: tf.Tensor, Lk: tf.Tensor, log_determinants: tf.Tensor, T: int = 1) -> tf.Tensor:
     log_K = 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(Lk)), axis=-1)
-    return 0.5 * (trace - T * M + T * log_K - tf.reduce_sum(log_determinant))
+    return 0.5 * (trace - T * Lk.shape[-1] + T * log_K - log_determinants)
 
 
 def _shared(values: tf.Tensor, Lk: tf.Tensor) -> tf.Tensor:
@@ -254,17 +260,17 @@ class SubsetDeepGP(gpflow.Module):
 
     def paths(self, X: tf.Tensor, subset_normals: list[tf.Tensor], row_normals: list[tf.Tensor]) -> SubsetPaths:
         """Propagate the subset and the rows X [B, D] together, layer by layer (``gp.subset_moments``)."""
-        Z_S, z, choleskys = self.X_S[None], X[None], []
+        Z_S, z, kls = self.X_S[None], X[None], []
         draw = PROPAGATIONS[self.propagation]
-        for layer, kernel in enumerate(self.kernels):
-            rows = features(kernel, Z_S, z, self.jitter)
-            choleskys.append(rows.Lk)
-            if layer < len(self.widths) - 1:
-                e_S, e_noise = subset_normals[2 * layer : 2 * layer + 2]
-                s2 = tf.convert_to_tensor(self.layer_noises[layer])
-                Z_S, z = draw(self.posterior(layer), rows, s2, e_S, e_noise, row_normals[layer])
+        for layer, kernel in enumerate(self.kernels[:-1]):
+            rows, q = features(kernel, Z_S, z, self.jitter), self.posterior(layer)
+            kls.append(kl_divergence(q, rows.Lk))
+            e_S, e_noise = subset_normals[2 * layer : 2 * layer + 2]
+            s2 = tf.convert_to_tensor(self.layer_noises[layer])
+            Z_S, z = draw(q, rows, s2, e_S, e_noise, row_normals[layer])
         labelled = condition_on_labels(self.posterior(len(self.widths) - 1), self.y_S, self.noise_variance)
-        return SubsetPaths(*output_moments(labelled, rows), choleskys, labelled)
+        mean, variance, kl = output_layer(labelled, features(self.kernels[-1], Z_S, z, self.jitter))
+        return SubsetPaths(mean, variance, labelled, [*kls, kl])
 
     def bound(self, paths: SubsetPaths, y: tf.Tensor, num_others: int) -> tf.Tensor:
         """The ELBO of Jain et al., Eq. 11 (docs/methods.md, "Subset of data").
@@ -280,8 +286,4 @@ class SubsetDeepGP(gpflow.Module):
         M = self.X_S.shape[0]
         error = tf.reduce_sum(tf.square(self.y_S - q.mean)) + tf.linalg.trace(q.covariance)
         own = -0.5 * (M * (LOG_2PI + tf.math.log(s2)) + error / s2)
-        kls = [kl_divergence(paths.choleskys[-1], q.mean[None], q.covariance[None], q.log_determinant[None])]
-        for layer, Lk in enumerate(paths.choleskys[:-1]):
-            hidden = self.posterior(layer)
-            kls.append(kl_divergence(Lk, hidden.mean, hidden.covariance, hidden.log_determinant))
-        return fit + own - tf.add_n([tf.reduce_mean(kl) for kl in kls])
+        return fit + own - tf.add_n([tf.reduce_mean(kl) for kl in paths.kl])

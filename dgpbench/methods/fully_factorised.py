@@ -21,7 +21,7 @@ from dgpbench.data.standardise import Regression
 from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.objectives import hidden_bound
-from dgpbench.gp.prior import Architecture, DeepGP, build_prior, mean_map
+from dgpbench.gp.prior import Architecture, DeepGP, build_prior, mean_map, read_once
 from dgpbench.gp.propagation import Paths
 from dgpbench.gp.structures import mean_field
 from dgpbench.methods.inducing_points import kmeans_centres
@@ -130,8 +130,9 @@ class FullyFactorisedModel(gpflow.Module):
 
     def bound(self, X: tf.Tensor, y: tf.Tensor, rows: tf.Tensor, num_data: int) -> tf.Tensor:
         """Return the bound from the batch X [B, D], y [B] with the row numbers ``rows`` [B]."""
-        choleskys = self.prior.choleskys()
-        return hidden_bound(self.prior, self.q.blocks(choleskys), choleskys, X, y, self.hidden.at(rows), num_data)
+        prior = read_once(self.prior)
+        choleskys = prior.choleskys()
+        return hidden_bound(prior, self.q.blocks(choleskys), choleskys, X, y, self.hidden.at(rows), num_data)
 
     def paths(
         self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False

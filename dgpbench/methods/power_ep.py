@@ -27,7 +27,7 @@ from dgpbench.data.standardise import Regression
 from dgpbench.gp.block_gaussian import Blocks
 from dgpbench.gp.moment_matching import MATCHED_ROWS_AT_ONCE, match_moments
 from dgpbench.gp.objectives import log_tilted, power_ep_energy
-from dgpbench.gp.prior import Architecture, DeepGP, build_prior
+from dgpbench.gp.prior import Architecture, DeepGP, build_prior, read_once
 from dgpbench.gp.propagation import Paths, marginalise, path_shapes
 from dgpbench.gp.tied_sites import TiedSites
 from dgpbench.methods.inducing_points import kmeans_centres
@@ -127,12 +127,13 @@ class PowerEPModel(gpflow.Module):
 
     def energy(self, X: tf.Tensor, y: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """Return the energy from the batch X [B, D], y [B]; rows propagate under the cavity."""
-        choleskys = self.prior.choleskys()
+        prior = read_once(self.prior)
+        choleskys = prior.choleskys()
         sites = self.q.values()
         cavity = sites.moments(self.power)
         draw = partial(stateless_normals, seed=seed, step=step, dtype=X.dtype)
-        paths = self._propagate(cavity, choleskys, X, num_samples, draw)
-        return power_ep_energy(sites, log_tilted(paths, y, self.prior.noise_variance, self.power), self.power)
+        paths = self._propagate(prior, cavity, choleskys, X, num_samples, draw)
+        return power_ep_energy(sites, log_tilted(paths, y, prior.noise_variance, self.power), self.power)
 
     def paths(
         self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
@@ -140,14 +141,14 @@ class PowerEPModel(gpflow.Module):
         """Return paths of the rows X under q, for prediction."""
         choleskys = self.prior.choleskys()
         draw = partial(normals_of_rows, seed=seed, chunk=chunk, dtype=X.dtype, common=common)
-        return self._propagate(self.q.blocks(choleskys), choleskys, X, num_samples, draw)
+        return self._propagate(self.prior, self.q.blocks(choleskys), choleskys, X, num_samples, draw)
 
     def noise(self) -> dict[str, list[float]]:
         """Return the noise variance that each hidden layer adds, for the record."""
         return {"hidden_noise_variances": [float(layer.output_noise) for layer in self.prior.layers[:-1]]}
 
-    def _propagate(self, q: Blocks, choleskys, X: tf.Tensor, num_samples: int, draw: Callable) -> Paths:
+    def _propagate(self, prior: DeepGP, q: Blocks, choleskys, X: tf.Tensor, num_samples: int, draw: Callable) -> Paths:
         if self.matched:
-            return match_moments(self.prior, q, choleskys, X)
+            return match_moments(prior, q, choleskys, X)
         normals = draw(path_shapes(q.structure.widths, num_samples, tf.shape(X)[0]))
-        return marginalise(self.prior, q, choleskys, X, normals)
+        return marginalise(prior, q, choleskys, X, normals)

@@ -22,7 +22,7 @@ import tensorflow as tf
 from dgpbench.data.standardise import Regression
 from dgpbench.gp.layers import FeatureRows
 from dgpbench.gp.objectives import log_joint
-from dgpbench.gp.prior import Architecture, DeepGP, build_prior
+from dgpbench.gp.prior import Architecture, DeepGP, build_prior, read_once
 from dgpbench.gp.propagation import Paths, given, path_shapes, split_layers
 from dgpbench.methods.inducing_points import kmeans_centres
 from dgpbench.methods.interface import FitSettings, Seeds, pick
@@ -91,7 +91,7 @@ def build_chain(
 
     def density(v, X, y, seed, step):
         normals = stateless_normals(path_shapes(widths, tf.shape(v)[0], tf.shape(y)[-1]), seed, step, v.dtype)
-        return log_joint(prior, v, X, y, N, normals)
+        return log_joint(read_once(prior), v, X, y, N, normals)
 
     return Chain(
         density,

@@ -19,7 +19,7 @@ from dgpbench.errors import UserError
 from dgpbench.gp.block_gaussian import BlockGaussian
 from dgpbench.gp.linear_algebra import whiten
 from dgpbench.gp.objectives import elbo
-from dgpbench.gp.prior import Architecture, DeepGP, build_prior
+from dgpbench.gp.prior import Architecture, DeepGP, build_prior, read_once
 from dgpbench.gp.propagation import Paths, given, marginalise, path_shapes
 from dgpbench.gp.structures import STRUCTURES, Structure
 from dgpbench.methods.inducing_points import kmeans_centres
@@ -190,16 +190,17 @@ class DeepModel(gpflow.Module):
 
     def elbo(self, X: tf.Tensor, y: tf.Tensor, num_data: int, num_samples: int, seed: tf.Tensor, step: tf.Tensor):
         """Return an unbiased draw of the ELBO from ``num_samples`` paths of the batch X [B, D], y [B]."""
-        choleskys = self.prior.choleskys()
+        prior = read_once(self.prior)
+        choleskys = prior.choleskys()
         q = self.q.blocks(choleskys)
         shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
         if self.sample_inducing:
             inducing_shapes = [(num_samples, *mean.shape) for mean in self.q.means]
             normals = stateless_normals([*shapes, *inducing_shapes], seed, step, X.dtype)
-            paths = given(self.prior, q.sample(normals[len(shapes) :]), choleskys, X, normals[: len(shapes)])
+            paths = given(prior, q.sample(normals[len(shapes) :]), choleskys, X, normals[: len(shapes)])
         else:
-            paths = marginalise(self.prior, q, choleskys, X, stateless_normals(shapes, seed, step, X.dtype))
-        return elbo(q, paths, y, self.prior.noise_variance, num_data)
+            paths = marginalise(prior, q, choleskys, X, stateless_normals(shapes, seed, step, X.dtype))
+        return elbo(q, paths, y, prior.noise_variance, num_data)
 
     def paths(
         self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from dgpbench.data.standardise import Regression
-from dgpbench.gp.prior import Architecture, mean_map
+from dgpbench.gp.prior import Architecture, mean_map, read_once
 from dgpbench.gp.subset_model import SubsetDeepGP
 from dgpbench.methods.inducing_points import choose
 from dgpbench.methods.interface import FitSettings, Seeds, pick
@@ -112,6 +112,7 @@ STARTS = {"projected": projected, "uniform": uniform}
 
 def elbo(model: SubsetDeepGP, X, y, num_others: int, num_samples: int, seed, step) -> tf.Tensor:
     """Return an unbiased draw of the bound from ``num_samples`` paths of the batch X [B, D], y [B]."""
+    model = read_once(model)
     subset, rows = model.normal_shapes(num_samples, tf.shape(X)[0])
     normals = stateless_normals([*subset, *rows], seed, step, X.dtype)
     return model.bound(model.paths(X, normals[: len(subset)], normals[len(subset) :]), y, num_others)

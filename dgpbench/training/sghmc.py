@@ -132,7 +132,7 @@ class MovingWindow(tf.Module):
     def draw(self, step: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Draw one of the last W positions up to ``step``, [P]."""
         filled = tf.minimum(step + 1, self.size)
-        return self.ring[tf.random.stateless_uniform([], seed, maxval=filled, dtype=tf.int64)]
+        return tf.gather(self.ring, tf.random.stateless_uniform([], seed, maxval=filled, dtype=tf.int64))
 
 
 @dataclass(frozen=True)

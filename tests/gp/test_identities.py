@@ -16,9 +16,19 @@ from small import D, M, N
 
 from dgpbench.gp import structures
 from dgpbench.gp.block_gaussian import BlockGaussian
-from dgpbench.gp.linear_algebra import bilinear, block_gram, lower_gram, quadratic
+from dgpbench.gp.linear_algebra import (
+    bilinear,
+    block_gram,
+    half_square_minus_log,
+    lower_gram,
+    quadratic,
+    quadratic_of_paths,
+    summed_moments,
+    trace_of_solution,
+)
 from dgpbench.gp.objectives import elbo
 from dgpbench.gp.propagation import given, marginalise
+from dgpbench.methods.structured import DeepModel
 
 DEPTHS = [(2, 2), (3, 2), (4, 2), (5, 3)]
 NESTED = ["mean_field", "stripes", "arrow", "star"]
@@ -206,6 +216,47 @@ def test_block_gram_gives_the_lower_blocks_and_their_gradients():
     for a, b in zip(ours, plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
     np.testing.assert_allclose(tape.gradient(sums[0], C), tape.gradient(sums[1], C) * lower, rtol=0, atol=1e-11)
+
+
+def test_forms_of_the_subset_and_the_kl_equal_plain_products_with_their_gradients():
+    rng = np.random.default_rng(3)
+    C = tf.Variable(np.tril(rng.normal(size=(2, M, M))) + 2.0 * np.eye(M))
+    Lk = tf.Variable(np.tril(rng.normal(size=(3, M, M))) + 3.0 * np.eye(M))
+    A, mean = tf.Variable(rng.normal(size=(3, M, 5))), tf.Variable(rng.normal(size=(2, M)))
+    symmetric = [tf.matmul(S, S, transpose_b=True) for S in (rng.normal(size=(3, M, M)), rng.normal(size=(M, M)))]
+    paths, shared = map(tf.Variable, symmetric)
+    with tf.GradientTape(persistent=True) as tape:
+        covariance, log_diagonal = C @ tf.linalg.matrix_transpose(C), tf.reduce_sum(tf.math.log(tf.linalg.diag_part(C)))
+        second, log_determinants = summed_moments(C, mean)
+        cases = [
+            (quadratic_of_paths(paths, A), tf.einsum("rmb,rmk,rkb->rb", A, paths, A), [paths, A]),
+            (
+                trace_of_solution(Lk, shared),
+                tf.linalg.trace(tf.linalg.cholesky_solve(Lk, tf.stack([shared] * 3))),
+                [Lk, shared],
+            ),
+            (second, tf.reduce_sum(covariance, axis=0) + tf.transpose(mean) @ mean, [C, mean]),
+            (log_determinants, 2.0 * log_diagonal, [C]),
+            (half_square_minus_log(C), 0.5 * tf.reduce_sum(C**2) - log_diagonal, [C]),
+        ]
+        weighted = [
+            [tf.reduce_sum(tf.constant(np.random.default_rng(4).normal(size=form.shape)) * form) for form in case[:2]]
+            for case in cases
+        ]
+    for (ours, plain, sources), (our_sum, plain_sum) in zip(cases, weighted, strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=0, atol=1e-11)
+        for a, b in zip(tape.gradient(our_sum, sources), tape.gradient(plain_sum, sources), strict=True):
+            a, b = (np.tril(each) if each.shape[-2:] == (M, M) else each for each in (a, b))  # C and Lk are lower
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-10)
+
+
+def test_a_step_reads_each_variable_once():
+    arch = small.architecture(3, 2)
+    model, (X, y) = DeepModel(small.prior(arch), small.posterior(structures.star(arch.widths))), small.rows()
+    step = tf.function(lambda: model.elbo(tf.constant(X), tf.constant(y), N, 2, tf.constant([0, 1]), tf.constant(0)))
+    graph = step.get_concrete_function().graph
+    reads = [operation.inputs[0].name for operation in graph.get_operations() if operation.type == "ReadVariableOp"]
+    assert len(reads) == len(set(reads)) >= len(model.trainable_variables)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8])
