@@ -50,6 +50,7 @@ def predict(folder, output, *more, table="new.csv"):
     return fit_once.command("predict", str(folder / "model"), str(folder / table), "--output", str(output), *more)
 
 
+@pytest.mark.full
 def test_fit_scores_a_held_out_part_and_then_trains_on_all_rows(message, folder):
     assert "5 rows held out at random, predicted by a fit to the other 45" in message
     assert "gpr (L = 1) fitted to all 50 rows" in message
@@ -72,6 +73,7 @@ def test_held_out_rows_do_not_enter_the_scales_of_the_fit_that_is_scored(folder,
     assert sizes == [45, 50]
 
 
+@pytest.mark.full
 def test_a_model_refitted_in_the_same_folder_predicts_with_the_new_fit(folder, tmp_path):
     place, new = str(tmp_path / "model"), pd.read_csv(folder / "new.csv")
     found = []

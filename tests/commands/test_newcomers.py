@@ -226,6 +226,7 @@ def test_reproducing_into_a_file_is_refused(tmp_path, capsys):
 # Lost rows and wrong messages -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_predictions_never_replace_the_table_that_they_are_of(table, tmp_path, capsys):
     path = next(word.partition("=")[2] for word in table if word.startswith("dataset.path="))
     model = str(tmp_path / "model")

@@ -112,7 +112,7 @@ def test_block_kl_equals_the_dense_kl(name):
     np.testing.assert_allclose(q.kl(), tfp.distributions.kl_divergence(dense, standard), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("whiten", [True, False])
+@pytest.mark.parametrize("whiten", fit_once.first_of([True, False]))
 @pytest.mark.parametrize("depth", fit_once.some_of(DEPTHS, DEPTHS[-1]))
 @pytest.mark.parametrize("name", ALL)
 def test_paths_equal_theorem_one_written_with_dense_matrices(name, depth, whiten):

@@ -207,6 +207,7 @@ def test_the_energy_tends_to_the_elbo_as_the_power_vanishes():
     np.testing.assert_allclose(2 * first.trace[0].elbo - second.trace[0].elbo, elbo, rtol=0, atol=1e-5)
 
 
+@pytest.mark.full
 def test_one_point_repeated_is_trained_to_fitcs_evidence_and_posterior():
     """With one inducing input the sites hold the exact posterior, so that at the maximum F is log N(y; 0, Q + D)."""
     count, y0 = 4, 0.7

@@ -207,6 +207,7 @@ def assert_standard_normal(w, share):
     assert abs(np.mean(w**2) - 1) < 4 * np.sqrt(2 / (S * w.shape[1])) + 0.02
 
 
+@pytest.mark.full
 def test_samples_have_the_exact_posteriors_mean_and_covariance(long_chain):
     assert_standard_normal(standardised(*long_chain), share=0.7)
 

@@ -40,6 +40,7 @@ def test_one_layer_starts_at_the_optimal_q(shallow):
     np.testing.assert_allclose(shallow.trace[-1].elbo, collapsed_bound(layer, s2, X, Y), rtol=1e-8)
 
 
+@pytest.mark.full
 def test_one_layer_starts_where_no_kernel_parameter_improves_the_bound(shallow):
     (layer,), s2 = by_hand.layers_of(shallow.parameters)
     best = collapsed_bound(layer, s2, X, Y)

@@ -174,6 +174,7 @@ def assert_predicts(fitted, X, y, mean, variance, atol):
     np.testing.assert_allclose(mixture.log_density(y[:, None])[:, 0], norm.logpdf(y, mean, deviation), atol=10 * atol)
 
 
+@pytest.mark.full
 def test_with_every_row_in_the_subset_training_ends_at_exact_regression():
     """The bound is then at most the evidence, and reaches it where q is the prior: an ordinary GP's predictions."""
     X, y = rows(6)

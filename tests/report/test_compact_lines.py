@@ -15,6 +15,7 @@ from toys import write_toy
 # Verifying ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_records_that_are_whole_are_verified(exported, fresh, capsys):
     for results in (exported, fresh):
         assert fit_once.command("results", "verify", str(results)) == 0

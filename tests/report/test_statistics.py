@@ -216,6 +216,7 @@ def reference_tests(shift: float, repetitions: int, methods: int = 7) -> pd.Data
     )
 
 
+@pytest.mark.full
 def test_false_findings_against_a_reference_are_at_most_the_level():
     found = reference_tests(0.0, 200)
     assert (found["p_value"] <= 0.05).mean() == pytest.approx(0.05, abs=0.015)  # 1,400 tests: two errors are 0.012

@@ -44,6 +44,7 @@ def test_a_foreign_model_is_refused_or_predicts(ended):
     assert min(met.values()) > 1
 
 
+@pytest.mark.full
 def test_changed_models_take_little_memory(ended):
     assert ended["peak"] < MOST_BYTES
 
