@@ -6,6 +6,7 @@ order of rows give the same training and test rows, and every method gets the sa
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 # For extrapolation, the papers drop features with at most this raw deviation (docs/methods.md, "Tasks").
 PAPERS_MIN_DEVIATION = 1e-3
 CLASSIC_FRACTION = 0.9
+SHUFFLED_STATE, SHUFFLED_SPLITS, SHUFFLED_TEST = 2**31 - 1, 20, 0.1
 FIRST_TUNING_SPLIT = 10
 
 
@@ -114,11 +116,7 @@ def classic(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any
     if not published:
         raise UserError(f"{table.name} has no published splits: use task=interpolation or task=folds")
     _check_range(split, published["num_splits"], table)
-    if table.digest_xy_ordered != spec["digest_xy_ordered"]:
-        raise UserError(
-            f"this copy of {table.name} does not have its rows in the order of the published splits "
-            f"(digest {table.digest_xy_ordered} instead of {spec['digest_xy_ordered']}): use task=interpolation"
-        )
+    _check_order(table, spec)
     rows = classic_permutations(table.num_rows, split + 1)[-1]
     num_train = round(CLASSIC_FRACTION * table.num_rows)
     return rows[:num_train], rows[num_train:]
@@ -128,6 +126,17 @@ def classic_permutations(num_rows: int, num_splits: int) -> list[np.ndarray]:
     """Return the first permutations [N] of the random stream of the published splits."""
     generator = np.random.RandomState(1)
     return [generator.permutation(num_rows) for _ in range(num_splits)]
+
+
+def shuffled(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Rows:
+    """Return the splits of Ortega et al. (2023): scikit-learn's ``train_test_split``, one random state per split."""
+    if "digest_xy_ordered" not in spec:
+        raise UserError(f"{table.name} has no published order of rows: use task=interpolation or task=folds")
+    _check_range(split, SHUFFLED_SPLITS, table)
+    _check_order(table, spec)
+    rows = np.random.RandomState(SHUFFLED_STATE + split).permutation(table.num_rows)
+    num_test = ceil(SHUFFLED_TEST * table.num_rows)
+    return rows[num_test:], rows[:num_test]
 
 
 def folds(table: Table, task: FoldsSettings, split: int, spec: Mapping[str, Any]) -> Rows:
@@ -166,6 +175,7 @@ TASKS = {
     "interpolation": Task(interpolation, InterpolationSettings),
     "extrapolation": Task(extrapolation),
     "classic": Task(classic),
+    "shuffled": Task(shuffled),
     "folds": Task(folds, FoldsSettings),
     "fixed": Task(fixed),
 }
@@ -174,6 +184,14 @@ TASKS = {
 def _check_range(split: int, num_splits: int, table: Table) -> None:
     if split >= num_splits:
         raise UserError(f"split must be between 0 and {num_splits - 1} for this task on {table.name}, not {split}")
+
+
+def _check_order(table: Table, spec: Mapping[str, Any]) -> None:
+    if table.digest_xy_ordered != spec["digest_xy_ordered"]:
+        raise UserError(
+            f"this copy of {table.name} does not have its rows in the order of the published splits "
+            f"(digest {table.digest_xy_ordered} instead of {spec['digest_xy_ordered']}): use task=interpolation"
+        )
 
 
 def _generator(task: str, table: Table, **axes: object) -> np.random.Generator:

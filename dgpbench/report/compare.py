@@ -334,14 +334,14 @@ def _grid(block: Block, cells: pd.DataFrame) -> pd.DataFrame:
 
 def split_grid(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the mean difference on equal splits, and the correlation of scores over splits."""
-    lines = {}
-    for dataset, part in rows.groupby("dataset", sort=False):
+    lines = []
+    for (dataset, method, num_layers), part in rows.groupby(["dataset", "method", "num_layers"], sort=False):
         difference = part["value"] - part["published"]
         digits = decimals(10 * difference.sem() if len(part) > 1 else difference.mean(), 3)  # two of the error's
         error = f" ± {difference.sem():.{digits}f}" if len(part) > 1 else ""
-        lines[dataset] = {
-            "splits": len(part),
-            "ours - published": f"{difference.mean():+.{digits}f}{error}",
-            "correlation": f"{part['value'].corr(part['published']):.2f}" if len(part) > 2 else "",
-        }
-    return pd.DataFrame.from_dict(lines, orient="index")
+        correlation = f"{part['value'].corr(part['published']):.2f}" if len(part) > 2 else ""
+        mean = f"{difference.mean():+.{digits}f}{error}"
+        lines.append((dataset, column_name(method, num_layers), len(part), mean, correlation))
+    columns = ["data set", "method", "splits", "ours - published", "correlation"]
+    grid = pd.DataFrame(lines, columns=columns).set_index("data set").rename_axis(None)
+    return grid if grid["method"].nunique() > 1 else grid.drop(columns="method")

@@ -9,8 +9,11 @@ import pandas as pd
 
 from dgpbench.runs.summary import decimals
 
-# item -> a file with the columns dataset, split and one for each metric, and the method of these numbers
-BY_SPLIT = {"gal2016_classic": ("mc_dropout_classic.csv", "mc_dropout")}
+# item -> a file with the columns dataset, num_layers (if not 1), split and one for each metric; the method and the task
+BY_SPLIT = {
+    "gal2016_classic": ("mc_dropout_classic.csv", "mc_dropout", "classic"),
+    "ortega2023_dsvi": ("dsvi_shuffled.csv", "mf", "shuffled"),
+}
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,12 @@ def read_published() -> tuple[Published, ...]:
     means = []
     for item in BY_SPLIT:
         paper, table = item.split("_")
-        for (metric, dataset, method), rows in by_split(item).groupby(["metric", "dataset", "method"], sort=False):
+        _, method, task = BY_SPLIT[item]
+        for (metric, dataset, layers), rows in by_split(item).groupby(["metric", "dataset", "num_layers"], sort=False):
             mean, error = rows["published"].mean(), rows["published"].sem()
             digits = decimals(error, 4)
             printed = (f"{mean:.{digits}f}", f"{error:.{digits}f}", "stderr", len(rows))
-            means.append(Published(paper, table, "classic", metric, dataset, method, 1, *printed))
+            means.append(Published(paper, table, task, metric, dataset, method, layers, *printed))
     return (*read_table("published.csv"), *read_table("baselines.csv"), *means)
 
 
@@ -96,10 +100,12 @@ def by_split(item: str) -> pd.DataFrame:
 
     Columns metric, dataset, method, num_layers, split, published.
     """
-    name, method = BY_SPLIT[item]
+    name, method, _ = BY_SPLIT[item]
     wide = pd.read_csv(folder() / name)
-    long = wide.melt(["dataset", "split"], var_name="metric", value_name="published")
-    return long.assign(method=method, num_layers=1)
+    if "num_layers" not in wide:
+        wide["num_layers"] = 1
+    long = wide.melt(["dataset", "num_layers", "split"], var_name="metric", value_name="published")
+    return long.assign(method=method)
 
 
 def of_item(item: str) -> dict[tuple[str, str, str, int], Published]:

@@ -28,6 +28,7 @@ TASKS = {
     "interpolation": InterpolationSettings("interpolation", train_fraction=0.9),
     "extrapolation": TaskSettings("extrapolation"),
     "classic": TaskSettings("classic"),
+    "shuffled": TaskSettings("shuffled"),
     "folds": FoldsSettings("folds", num_folds=10),
     "fixed": TaskSettings("fixed"),
 }
@@ -50,6 +51,7 @@ def splits_of(name):
     spec, found = specs()[name], {}
     classic = spec.get("classic")
     tasks = ["interpolation", "extrapolation", "folds"] + ["classic"] * bool(classic)
+    tasks += ["shuffled"] * ("digest_xy_ordered" in spec)
     for task in tasks:
         last = min(9, classic["num_splits"] - 1) if task == "classic" else 9
         for split in (0, last):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.model_selection import train_test_split
 
 from dgpbench.data.splits import FoldsSettings, InterpolationSettings, Split, TaskSettings, make_split, min_deviation
 from dgpbench.data.table import Table
@@ -126,6 +127,23 @@ def test_classic_refuses_reordered_copies_and_tables_without_splits() -> None:
         make_split(table(A[::-1]), TaskSettings("classic"), 0, spec)
     with pytest.raises(UserError, match="no published splits"):
         make_split(table(A), TaskSettings("classic"), 0, UCI)
+
+
+@pytest.mark.parametrize("num_rows", [20, 57])
+def test_shuffled_splits_are_those_of_scikit_learn(num_rows) -> None:
+    """Ortega et al. (2023): a tenth of the rows, rounded up; the random state is 2^31 - 1 plus the split."""
+    A = draw(num_rows)
+    spec = {"kind": "uci", "digest_xy_ordered": table(A).digest_xy_ordered}
+    for split in (0, 19):
+        train, test = train_test_split(np.arange(num_rows), test_size=0.1, random_state=2147483647 + split)
+        ours = make_split(table(A), TaskSettings("shuffled"), split, spec)
+        assert (ours.train.tolist(), ours.test.tolist()) == (train.tolist(), test.tolist())
+    with pytest.raises(UserError, match="does not have its rows in the order"):
+        make_split(table(A[::-1]), TaskSettings("shuffled"), 0, spec)
+    with pytest.raises(UserError, match="no published order of rows"):
+        make_split(table(A), TaskSettings("shuffled"), 0, UCI)
+    with pytest.raises(UserError, match="split must be between 0 and 19"):
+        make_split(table(A), TaskSettings("shuffled"), 20, spec)
 
 
 def test_fixed_trains_on_the_first_rows_of_the_file() -> None:
