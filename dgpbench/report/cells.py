@@ -232,7 +232,7 @@ def value_of(metric: str, runs: pd.DataFrame) -> pd.Series:
 
 def would_be_here(metric: str, runs: pd.DataFrame) -> np.ndarray:
     """Check which runs would have a metric here: scores are in the record itself, others in a run's files."""
-    if metric in METRICS:
+    if metric in METRICS or metric == "num_parameters":
         return np.ones(len(runs), dtype=bool)
     return np.array([os.path.isdir(path) for path in runs["path"]], dtype=bool)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IDENTITY = ("task", "dataset", "method", "num_layers", "protocol", "budget", "split", "seed")
-PLAIN = ("status", "reason", "iterations", "config_hash", "config")
+PLAIN = ("status", "reason", "iterations", "num_parameters", "config_hash", "config")
 ROWS = ("n_train", "n_test")
 COLUMNS = (*IDENTITY, "is_evaluation_split", "overrides", *PLAIN, *ROWS, "path", "key", "compact", "against")
 

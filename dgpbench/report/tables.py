@@ -33,7 +33,10 @@ UNITS = {
     "win_frequency": "share of the test rows on which the first method has the larger log-density",
     "tll_difference": "nats; mean log-density of the first method less that of the second",
     "seconds_per_step": "seconds of training per iteration on this machine, lower is better",
+    "seconds_training": "seconds of training, tracing excluded, lower is better",
+    "num_parameters": "trainable numbers, of triangular factors the whole square; lower is better",
 }
+LESS_IS_BETTER = ("seconds_per_step", "seconds_training", "num_parameters")
 Key = tuple[str, str, int]  # data set, method, layers
 Marks = dict[Key, str]  # bold, italic, ...
 _ROUNDING = 1e-9  # 0.50 - 0.44 is a little more than 0.06 in floating point
@@ -71,8 +74,8 @@ def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric
     """
     item = load(name, given)
     if metric is not None:
-        if metric not in METRICS:
-            raise UserError(f"unknown metric '{metric}'; available: {', '.join(METRICS)}")
+        if metric not in (known := (*METRICS, "elbo", *LESS_IS_BETTER)):
+            raise UserError(f"unknown metric '{metric}'; available: {', '.join(known)}")
         item = item.showing(metric)
     if not item.blocks:
         raise UserError(f"{name} is a figure without a table; use dgpbench figure {name}")
@@ -96,7 +99,7 @@ def loss_of(metric: str) -> Callable[[float], float]:
     """Return the function that turns a mean of a metric so that less is better."""
     if metric in METRICS:
         return METRICS[metric].loss
-    return (lambda value: value) if metric == "seconds_per_step" else (lambda value: -value)
+    return (lambda value: value) if metric in LESS_IS_BETTER else (lambda value: -value)
 
 
 def unit_of(metric: str) -> str:

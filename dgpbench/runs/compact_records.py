@@ -45,7 +45,10 @@ if TYPE_CHECKING:
 
 FOLDER = "records"
 FORMAT = 2
-KEPT = ("schema", "status", "objective", "identity", "scores", "seconds", "iterations", "config", "config_hash", "git")
+KEPT = (
+    "schema", "status", "objective", "identity", "scores", "seconds", "iterations", "num_parameters", "config",
+    "config_hash", "git",
+)  # fmt: skip
 KEPT_OF_DATA = ("name", "n", "d", "n_train", "n_test", "scale_y", "digest_xy", "digest_xy_ordered", "verified")
 LONGEST_NOTE = 200
 OWN = {"config": ("split", "seed"), "data": ("scale_y",)}  # not part of the shared line

@@ -86,6 +86,7 @@ def compose(
         "scores": {} if result is None else result.scores,
         "seconds": log.seconds() | {"total": time.perf_counter() - log.started + log.earlier_seconds},
         "iterations": log.trace[-1].iteration if log.trace else 0,
+        "num_parameters": None if result is None else result.diagnostics.get("num_parameters"),
         "notes": [{} if result is None else result.diagnostics, *log.retries],
         "config": run.config,
         "config_hash": run.config_hash,

@@ -144,6 +144,7 @@ RUN = {
     "finished": TEXT,
     "reason": TEXT.or_null,  # one sentence, for every status but done
     "iterations": COUNT.or_null,
+    "num_parameters": COUNT.or_null.optional,  # trainable numbers; missing in records of earlier versions
     "objective": TEXT.optional,  # the name of what trace.parquet has in column elbo; missing in records of schema 1
     "notes": Field(  # what the method reports about its fit
         "a list of mappings and texts",

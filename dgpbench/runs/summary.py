@@ -71,8 +71,9 @@ def of_run(record: Mapping[str, Any], directory: Path | str) -> str:
         seconds[REST] = max(0.0, round(seconds["total"], 1) - named)
     order = sorted(seconds, key=lambda name: PARTS.index(name) if name in PARTS else 0)
     timing = ", ".join(f"{name} {seconds[name]:.1f} s" for name in order)
-    iterations = f"{record['iterations']:,} iterations; " if record["iterations"] else ""
-    return "\n".join([*lines, f"  {iterations}{timing}", f"record: {directory}"])
+    counts = {"iterations": record["iterations"], "parameters": record.get("num_parameters")}
+    sizes = [f"{count:,} {what}; " for what, count in counts.items() if count]
+    return "\n".join([*lines, f"  {''.join(sizes)}{timing}", f"record: {directory}"])
 
 
 def of_model(about: Mapping[str, Any]) -> str:
