@@ -6,7 +6,7 @@ import gpflow
 import tensorflow as tf
 from check_shapes import check_shapes
 
-from dgpbench.gp.linear_algebra import whiten, whiten_exponentials
+from dgpbench.gp.linear_algebra import sums_of_squares, whiten, whiten_exponentials
 
 
 class Features(NamedTuple):
@@ -104,7 +104,7 @@ class GPLayer(gpflow.Module):
         rows = tf.reshape(H, [R * B, H.shape[-1]])
         if self.columns == gpflow.default_float():
             A = whiten(Lk, self.kernel(self.Z, rows))
-            squares = tf.reduce_sum(tf.square(A), axis=0)
+            squares = sums_of_squares(A)
         else:
             left, right = self.kernel.log_factors(tf.convert_to_tensor(self.Z), rows)
             A, squares = whiten_exponentials(Lk, left, right, self.columns)

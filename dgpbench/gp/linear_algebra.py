@@ -61,9 +61,19 @@ def whiten_exponentials(
             found = (-_lower_product(dK, A), tf.matmul(G, right), tf.matmul(G, left, transpose_a=True))
             return tuple(tf.cast(each, exact.dtype) for each in found)
 
-        return (A, tf.reduce_sum(tf.square(exact), axis=0)), gradient
+        return (A, _sums_of_columns([tf.square(exact)])[0]), gradient
 
     return whitened(Lk, left, right)
+
+
+@tf.custom_gradient
+def sums_of_squares(A: tf.Tensor):
+    """a_n^T a_n of each column n, [.., N] for A [.., M, N]; the gradient 2 g A is one pass over A."""
+
+    def gradient(g):
+        return (2.0 * g)[..., None, :] * A
+
+    return tf.reduce_sum(tf.square(A), axis=-2), gradient
 
 
 def _lower_product(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:

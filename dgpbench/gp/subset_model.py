@@ -13,7 +13,13 @@ import numpy as np
 import tensorflow as tf
 
 from dgpbench.gp.kernels import SquaredExponential, build_kernel
-from dgpbench.gp.linear_algebra import lower_gram, quadratic_of_paths, summed_moments, trace_of_solution
+from dgpbench.gp.linear_algebra import (
+    lower_gram,
+    quadratic_of_paths,
+    summed_moments,
+    sums_of_squares,
+    trace_of_solution,
+)
 from dgpbench.gp.objectives import LOG_2PI, expected_log_density
 from dgpbench.gp.prior import Architecture
 
@@ -100,7 +106,7 @@ def features(kernel, Z_S: tf.Tensor, z: tf.Tensor, jitter: float) -> Features:
     K = tf.linalg.set_diag(K, tf.fill(tf.shape(K)[:-1], kernel.variance + tf.cast(jitter, K.dtype)))
     Lk = tf.linalg.cholesky(K)
     A = tf.linalg.triangular_solve(Lk, batched_kernel(kernel, Z_S, z))
-    return Features(Lk, A, tf.maximum(kernel.variance - tf.reduce_sum(tf.square(A), axis=1), 0.0))
+    return Features(Lk, A, tf.maximum(kernel.variance - sums_of_squares(A), 0.0))
 
 
 def condition_on_labels(q: SubsetGaussian, y_S: tf.Tensor, s2: tf.Tensor) -> Labelled:
