@@ -24,6 +24,7 @@ from dgpbench.gp.linear_algebra import (
     quadratic,
     quadratic_of_paths,
     summed_moments,
+    sums_of_squares,
     trace_of_solution,
 )
 from dgpbench.gp.objectives import elbo
@@ -235,6 +236,7 @@ def test_subset_and_kl_products_equal_plain_ones_with_their_gradients():
                 tf.linalg.trace(tf.linalg.cholesky_solve(Lk, tf.stack([shared] * 3))),
                 [Lk, shared],
             ),
+            (sums_of_squares(A), tf.einsum("rmb,rmb->rb", A, A), [A]),
             (second, tf.reduce_sum(covariance, axis=0) + tf.transpose(mean) @ mean, [C, mean]),
             (log_determinants, 2.0 * log_diagonal, [C]),
             (half_square_minus_log(C), 0.5 * tf.reduce_sum(C**2) - log_diagonal, [C]),
