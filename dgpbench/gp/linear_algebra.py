@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+FEW_BLOCKS = 10
+
 # Whitening: A = Lk^{-1} k(Z, h) -------------------------------------------------------------------------------------
 
 
@@ -202,7 +204,8 @@ def bilinear(S: tf.Tensor, A: tf.Tensor, A_earlier: tf.Tensor) -> tf.Tensor:
     :return: [P, R, B]
     """
     blocks = tf.cast(S, A.dtype)
-    of_rows = A_earlier.shape[1] == 1 and A.shape[1] != 1
+    # With one path, the products for each row are of vectors; they pay from many blocks on (25 of fc, not 5 of star).
+    of_rows = A_earlier.shape[1] == 1 and (A.shape[1] != 1 or S.shape[0] > FEW_BLOCKS)
     forms = _bilinear_of_rows(blocks, A, A_earlier[:, 0]) if of_rows else _bilinear(blocks, A, A_earlier)
     return tf.cast(forms, S.dtype)
 
