@@ -49,7 +49,7 @@ class GivenPropagation(PowerEPModel):
         super().__init__(prior, FixedSites(q), power, matched=True)
         self.propagate = propagate
 
-    def _propagate(self, q, choleskys, X, *_):
+    def _propagate(self, prior, q, choleskys, X, *_):
         return self.propagate(q, choleskys, X)
 
 
