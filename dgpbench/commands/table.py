@@ -43,5 +43,5 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_item(parser)
     add_format(parser, TEXTS)
     parser.add_argument("--output", metavar="FILE", help="file of the table (default: standard output)")
-    metric = "a score, elbo, seconds_training or num_parameters instead of what the item shows"
+    metric = "a score, seconds_training or num_parameters instead of what the item shows"
     parser.add_argument("--metric", metavar="NAME", help=metric)

@@ -130,7 +130,7 @@ def classic_permutations(num_rows: int, num_splits: int) -> list[np.ndarray]:
 
 def shuffled(table: Table, task: TaskSettings, split: int, spec: Mapping[str, Any]) -> Rows:
     """Return the splits of Ortega et al. (2023): scikit-learn's ``train_test_split``, one random state per split."""
-    if "digest_xy_ordered" not in spec:
+    if not spec.get("digest_xy_ordered"):
         raise UserError(f"{table.name} has no published order of rows: use task=interpolation or task=folds")
     _check_range(split, SHUFFLED_SPLITS, table)
     _check_order(table, spec)

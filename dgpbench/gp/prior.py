@@ -71,7 +71,7 @@ class DeepGP(gpflow.Module):
 def read_once(module: Module_) -> Module_:
     """Return a copy of a module with a tensor in place of each parameter.
 
-    Each use of a GPflow parameter reads and transforms it again: a quarter of the operations of a small model's step.
+    Each use of a GPflow parameter reads and transforms it again, a tenth of the operations of a small step.
     """
     read = copy.copy(module)
     vars(read).update({name: _value(each) for name, each in vars(module).items()})  # past the tracking of tf.Module

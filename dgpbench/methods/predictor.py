@@ -47,8 +47,8 @@ class MixturePredictor:
     ):
         self.model, self.posterior, self.data = model, posterior, dict(data or {})
         self.rows_at_once = max(1, rows_at_once)
-        trainable = getattr(model, "trainable_variables", ())
-        self.diagnostics: dict[str, Any] = {"num_parameters": sum(int(np.prod(each.shape)) for each in trainable)}
+        num_parameters = sum(int(np.prod(each.shape)) for each in model.trainable_variables)
+        self.diagnostics: dict[str, Any] = {"num_parameters": num_parameters}
         # One graph for any number of rows.
         signature = [
             tf.TensorSpec([None, num_features], gpflow.default_float()),

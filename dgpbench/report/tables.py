@@ -74,7 +74,7 @@ def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric
     """
     item = load(name, given)
     if metric is not None:
-        if metric not in (known := (*METRICS, "elbo", *LESS_IS_BETTER)):
+        if metric not in (known := (*METRICS, *LESS_IS_BETTER)):
             raise UserError(f"unknown metric '{metric}'; available: {', '.join(known)}")
         item = item.showing(metric)
     if not item.blocks:

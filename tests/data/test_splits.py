@@ -142,6 +142,8 @@ def test_shuffled_splits_are_those_of_scikit_learn(num_rows) -> None:
         make_split(table(A[::-1]), TaskSettings("shuffled"), 0, spec)
     with pytest.raises(UserError, match="no published order of rows"):
         make_split(table(A), TaskSettings("shuffled"), 0, UCI)
+    with pytest.raises(UserError, match="no published order of rows"):
+        make_split(table(A), TaskSettings("shuffled"), 0, {**UCI, "digest_xy_ordered": None})
     with pytest.raises(UserError, match="split must be between 0 and 19"):
         make_split(table(A), TaskSettings("shuffled"), 20, spec)
 
