@@ -177,7 +177,7 @@ def product_rate(cell: Cell) -> Callable[[], float]:
         return total
 
     multiply()
-    return lambda: measured_rate(lambda: multiply().numpy(), cell.threads)
+    return lambda: measured_rate(lambda: multiply().numpy(), one_core=cell.threads == 1 and cell.device == "cpu")
 
 
 @cache
@@ -189,16 +189,16 @@ def numpy_rate(precision: str) -> float:
     kind: Any = np.float64 if precision == "float64" else np.float32
     left, right = np.ones([M, K], kind), np.ones([K, N], kind)
     with threadpool_limits(1):
-        return measured_rate(lambda: [left @ right for _ in range(PRODUCTS)], threads=1)
+        return measured_rate(lambda: [left @ right for _ in range(PRODUCTS)], one_core=True)
 
 
-def measured_rate(multiply: Callable[[], Any], threads: int) -> float:
+def measured_rate(multiply: Callable[[], Any], *, one_core: bool) -> float:
     """Return GFLOP/s over ``PRODUCTS`` products, in the fastest of some bursts: the rate of a free core.
 
     Other programs can only slow a burst, some to 0.6 of their rate, and a rate too low would flatter every ratio to a
-    floor. On one thread the processor time counts, which interruptions do not lengthen.
+    floor. On one core the processor time counts, which interruptions do not lengthen.
     """
-    now = time.process_time if threads == 1 else time.perf_counter
+    now = time.process_time if one_core else time.perf_counter
     seconds = []
     for _ in range(BURSTS):
         start = now()

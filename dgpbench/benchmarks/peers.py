@@ -88,7 +88,7 @@ def gpytorch(cell: Cell, data: Regression, turns: Callable) -> None:
         return float(loss)
 
     left, right = torch.randn(PRODUCT[0], PRODUCT[1]), torch.randn(PRODUCT[1], PRODUCT[2])
-    rate = partial(measured_rate, lambda: [left @ right for _ in range(PRODUCTS)], cell.threads)
+    rate = partial(measured_rate, lambda: [left @ right for _ in range(PRODUCTS)], one_core=cell.threads == 1)
     _loop(cell, len(data.X), step, turns(rate))
 
 

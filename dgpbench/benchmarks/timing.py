@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SIZES = {"M": 128, "L": 3, "tau": 5, "B": 512, "R": 5}  # Lindinger et al. (2020) on protein
 COUNTS = {"threads": 1, "repeats": 9, "together": 8}
-WORDS = {"precision": ("float64", "float32", "mixed"), "sweep": ("each", "product")}
-KEYS = ("methods", "dataset", "protocol", *SIZES, "precision", *COUNTS, "sweep")
+WORDS = {"precision": ("float64", "float32", "mixed"), "device": ("cpu", "gpu"), "sweep": ("each", "product")}
+KEYS = ("methods", "dataset", "protocol", *SIZES, *COUNTS, *WORDS)
 OURS = "dgpbench"
 
 
@@ -43,10 +43,16 @@ class Cell:
     R: int
     precision: str
     threads: int
+    device: str = "cpu"
 
     def __str__(self) -> str:
         sizes = " ".join(f"{key}={getattr(self, key)}" for key in SIZES)
-        return f"{self.code} {self.method} {sizes} {self.precision}"
+        return f"{self.code} {self.method} {sizes} {self.precision} {self.device}"
+
+    @property
+    def arithmetic(self) -> tuple[str, int, str]:
+        """What the rate of products depends on."""
+        return self.precision, self.threads, self.device
 
     def overrides(self) -> list[str]:
         """Return the overrides of ``dgpbench run``; early stopping is off, since its validation is not a step."""
@@ -63,6 +69,7 @@ class Cell:
             "training.max_iterations": 20000,
             "precision": self.precision,
             "num_threads": self.threads,
+            "device": self.device,
         }
         own = _own_settings(self.method, self.protocol)
         return [f"{key}={value}" for key, value in values.items() if "." not in key or key in own]
@@ -116,7 +123,8 @@ def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")
     sizes: dict[str, list[Any]] = {
         key: [_count(key, text) for text in given.get(key, [str(default)])] for key, default in SIZES.items()
     }
-    sizes["precision"] = [_word("precision", text) for text in given.get("precision", ["float64"])]
+    for key in ("precision", "device"):
+        sizes[key] = [_word(key, text) for text in given.get(key, WORDS[key][:1])]
     counts = {key: _count(key, _single(key, given, str(default))) for key, default in COUNTS.items()}
     chosen: dict[str, Any] = {"dataset": "protein", "protocol": "lindinger2020"}
     chosen = {group: groups.check(group, _single(group, given, name)) for group, name in chosen.items()}
@@ -164,7 +172,7 @@ def _word(key: str, text: str) -> str:
 # Measurement ----------------------------------------------------------------------------------------------------------
 
 COLUMNS = (
-    "code", "method", "data", "M", "L", "tau", "B", "R", "precision", "threads", "repeats",
+    "code", "method", "data", "M", "L", "tau", "B", "R", "precision", "threads", "device", "repeats",
     "ms_per_step", "q25", "q75", "gflop", "gemm_gflops", "floor_ms", "floor_ratio",
     "cpu_ms_per_step", "cpu_floor_ratio", "cpu", "problem",
 )  # fmt: skip
@@ -254,9 +262,9 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda text: None) -> "pd.D
 def table(steppers: Sequence[Stepper]) -> "pd.DataFrame":
     """Return the blocks as medians and quartiles, with the floor at the rate of products in this run.
 
-    The rate is the median over all blocks of the run of equal precision and threads, so that one floor serves all; a
-    peer has that of its own library. ``ms_per_step`` is wall-clock time; ``cpu_ms_per_step`` is processor time, which
-    other programs hardly disturb.
+    The rate is the median over all blocks of the run of equal precision, threads and device, so that one floor serves
+    all; a peer has that of its own library. ``ms_per_step`` is wall-clock time; ``cpu_ms_per_step`` is processor time,
+    which other programs hardly disturb.
 
     :raises UserError: if no cell could be timed
     """
@@ -267,11 +275,10 @@ def table(steppers: Sequence[Stepper]) -> "pd.DataFrame":
 
     if all(stepper.problem for stepper in steppers):
         raise UserError(f"no cell could be timed: {steppers[0].problem}")
-    measured: dict[tuple[str, int], list[float]] = {}
+    measured: dict[tuple[str, int, str], list[float]] = {}
     for stepper in steppers:
         if stepper.cell.code == OURS:
-            kind = (stepper.cell.precision, stepper.cell.threads)
-            measured.setdefault(kind, []).extend(block["gemm_gflops"] for block in stepper.blocks)
+            measured.setdefault(stepper.cell.arithmetic, []).extend(block["gemm_gflops"] for block in stepper.blocks)
     rows = []
     for stepper in steppers:
         cell, blocks = stepper.cell, pd.DataFrame(stepper.blocks)
@@ -283,7 +290,7 @@ def table(steppers: Sequence[Stepper]) -> "pd.DataFrame":
         row["q25"], row["ms_per_step"], row["q75"] = np.percentile(blocks["ms"], [25, 50, 75])
         row["cpu_ms_per_step"] = np.median(blocks["cpu_ms"])
         row["gflop"] = stepper.facts.get("gflop", float("nan"))
-        rates = measured[cell.precision, cell.threads] if cell.code == OURS else blocks["gemm_gflops"]
+        rates = measured[cell.arithmetic] if cell.code == OURS else blocks["gemm_gflops"]
         row["gemm_gflops"] = np.median(rates)
         row["floor_ms"] = floor = 1000.0 * row["gflop"] / row["gemm_gflops"]
         row |= {"floor_ratio": row["ms_per_step"] / floor, "cpu_floor_ratio": row["cpu_ms_per_step"] / floor}

@@ -108,7 +108,7 @@ def train(cell: Cell, turns: Callable[[Callable[[], float], dict[str, Any]], Tur
         return peers.PEERS[cell.code](cell, data, lambda rate: turns(rate, {"data": source}))
     from dgpbench.system import tf_session
 
-    tf_session.start(cell.threads, cell.precision)
+    tf_session.start(cell.threads, cell.precision, cell.device)
     from dgpbench.methods.interface import Seeds, fit_function
 
     log = TurnsLog(turn=turns(product_rate(cell), {"data": source, "gflop": flops(cell, run) / 1e9}))

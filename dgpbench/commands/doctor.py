@@ -67,6 +67,12 @@ def _checks() -> Iterator[Check]:
             fix = "" if fine else f"in a checkout, pip install '.[{extra}]'"
             yield Check(f"extra {extra}", f"{requirement.name} {found}", None, fix)
     where = datasets.where()
+    if "tensorflow" in sys.modules:
+        import tensorflow as tf
+
+        names = [tf_session.gpu_name(each) for each in tf.config.list_physical_devices("GPU")]
+        how = "device=gpu computes on it" if names else "in a checkout, pip install '.[gpu]' for an NVIDIA GPU"
+        yield Check("GPU", ", ".join(names) or "none", None, how)
     yield Check("cores", str(os.cpu_count()), None, "num_threads= sets how many one run uses (default 1)")
     yield Check("memory", f"{psutil.virtual_memory().total / 2**30:.0f} GiB", None)
     yield Check("cache", f"{where.cache} ({len(where.files)} files)", None, "DGPBENCH_CACHE moves it")

@@ -25,6 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_item(parser)
     parser.add_argument("--retry-failed", action="store_true", help="run failed runs again")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at a time (default: 1)")
+    together = "train the splits of a cell as one model where its method allows it, for a GPU with device=gpu"
+    parser.add_argument("--batch-splits", action="store_true", help=together)
     parser.add_argument("--engine", choices=("local", "slurm"), default="local", help="where to run (default: local)")
     launcher = "slurm: settings of your site, as in conf/launcher/slurm.yaml"
     parser.add_argument("--launcher", metavar="FILE", help=launcher)
@@ -35,12 +37,15 @@ def reproduce(options: Namespace) -> int:
     """Run and render; return the exit code of the runs."""
     if options.workers < 1:
         raise UserError(f"--workers {options.workers} cannot be used; it takes a whole number of at least 1")
+    if options.batch_splits and (options.workers > 1 or options.engine == "slurm"):
+        raise UserError("--batch-splits trains many runs in one process; leave --workers and --engine slurm out")
     item = load(options.item, options.overrides)
     if options.engine == "slurm":
         return _on_cluster(item, options)
     if options.wait or options.launcher:
         raise UserError("--wait and --launcher need --engine slurm; without it runs are executed on this machine")
-    done = complete(item, retry_failed=options.retry_failed, workers=options.workers, say=say)
+    how = {"retry_failed": options.retry_failed, "workers": options.workers, "batch_splits": options.batch_splits}
+    done = complete(item, **how, say=say)
     if done.ended:
         say(f"{counted(len(done.ended), 'run')}: {outcomes.summary(done.ended)}")
     if done.kept_failures:
@@ -67,6 +72,7 @@ def complete(
     *,
     retry_failed: bool = False,
     workers: int = 1,
+    batch_splits: bool = False,
     say: Callable[[str], None] = print,
     execute: Callable[..., list[Outcome]] = engine.engine,
 ) -> Reproduction:
@@ -86,7 +92,11 @@ def complete(
     def report(number: int, run: Run, outcome: Outcome) -> None:
         print_line(number, run, with_picture(run, outcome))
 
-    ended = execute(_runs_of(todo, item), workers, report) if todo else []
+    runs_to_do = _runs_of(todo, item)
+    if batch_splits:
+        ended = engine.engine_of_cells(runs_to_do, report)
+    else:
+        ended = execute(runs_to_do, workers, report) if todo else []
     return Reproduction(runs, ended, sum(each.state == BROKEN for each in left))
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,24 @@ def one_run(run: Run) -> Outcome:
     from dgpbench.runs.execute import execute
 
     return execute(run)
+
+
+def engine_of_cells(runs: Sequence[Run], report: Report) -> list[Outcome]:
+    """Execute runs that differ in their split alone as one, where their method allows it, and the others singly."""
+    from dgpbench.runs.execute import execute_together
+    from dgpbench.runs.fit import trains_together
+
+    cells: dict[str, list[Run]] = {}
+    for run in runs:
+        if trains_together(run):
+            cells.setdefault(replace(run, split=0).config_hash, []).append(run)
+    outcomes: list[Outcome] = []
+    for cell in cells.values():
+        for run, outcome in zip(cell, execute_together(cell), strict=True):
+            outcomes.append(outcome)
+            report(len(outcomes), run, outcome)
+    rest = [run for run in runs if not trains_together(run)]
+    return outcomes + engine(rest, 1, lambda number, run, outcome: report(len(outcomes) + number, run, outcome))
 
 
 def terminal_report(total: int) -> Report:

@@ -44,7 +44,7 @@ class Blocks(NamedTuple):
     def kl(self) -> tf.Tensor:
         """KL(q(v) || N(0, I)) = 1/2 (|C|_F^2 + |m|^2 - T M - 2 sum log |C_ii|)."""
         size = sum(int(np.prod(m.shape)) for m in self.means)
-        squares = [tf.nn.l2_loss(values) for values in [*self.couplings.values(), *self.means]]
+        squares = [0.5 * tf.reduce_sum(tf.square(values)) for values in [*self.couplings.values(), *self.means]]
         return tf.add_n([*squares, *map(half_square_minus_log, self.diagonal)]) - 0.5 * size
 
     def panel(self, layer: int, earlier: int) -> tf.Tensor | None:

@@ -306,7 +306,7 @@ def half_square_minus_log(C: tf.Tensor):
     def gradient(g):
         return g * tf.linalg.set_diag(C, diagonal - 1.0 / diagonal)
 
-    return tf.nn.l2_loss(C) - tf.reduce_sum(tf.math.log(tf.abs(diagonal))), gradient
+    return 0.5 * tf.reduce_sum(tf.square(C)) - tf.reduce_sum(tf.math.log(tf.abs(diagonal))), gradient
 
 
 def block_gram(C: tf.Tensor, num_blocks: int) -> list[tf.Tensor]:

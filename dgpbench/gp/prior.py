@@ -1,9 +1,9 @@
 """The prior of a deep GP, and its starting values (docs/methods.md, "Prior" and "Structured posteriors")."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import gpflow
 import numpy as np
@@ -73,17 +73,43 @@ def read_once(module: Module_) -> Module_:
 
     Each use of a GPflow parameter reads and transforms it again, a tenth of the operations of a small step.
     """
-    read = copy.copy(module)
-    vars(read).update({name: _value(each) for name, each in vars(module).items()})  # past the tracking of tf.Module
-    return read
+    return with_parameters(module, tf.convert_to_tensor)
 
 
-def _value(attribute):
-    if isinstance(attribute, gpflow.Parameter):
-        return tf.convert_to_tensor(attribute)
-    if isinstance(attribute, list):
-        return [_value(each) for each in attribute]
-    return read_once(attribute) if isinstance(attribute, tf.Module) else attribute
+def with_parameters(module: Module_, replacement: Callable[[gpflow.Parameter], Any]) -> Module_:
+    """Return a copy of a module with ``replacement(parameter)`` in place of each parameter, in a fixed order."""
+
+    def replaced(attribute):
+        if isinstance(attribute, gpflow.Parameter):
+            return replacement(attribute)
+        if isinstance(attribute, list):
+            return [replaced(each) for each in attribute]
+        return with_parameters(attribute, replacement) if isinstance(attribute, tf.Module) else attribute
+
+    changed = copy.copy(module)
+    vars(changed).update({name: replaced(each) for name, each in vars(module).items()})  # past tf.Module's tracking
+    return changed
+
+
+def parameters_of(module: tf.Module) -> list[gpflow.Parameter]:
+    """Return the parameters of a module in the order of ``with_parameters``."""
+    found: list[gpflow.Parameter] = []
+    with_parameters(module, found.append)
+    return found
+
+
+def stack(modules: Sequence[Module_]) -> Module_:
+    """Return one module with a leading dimension in each parameter, an entry for each of several equal modules."""
+    stacked = iter([_stacked(parts) for parts in zip(*map(parameters_of, modules), strict=True)])
+    return with_parameters(modules[0], lambda _: next(stacked))
+
+
+def _stacked(parameters: Sequence[gpflow.Parameter]) -> gpflow.Parameter:
+    first = parameters[0]
+    values = np.stack([each.numpy() for each in parameters])
+    joint = gpflow.Parameter(values, transform=first.transform, trainable=first.trainable)
+    joint.unconstrained_variable.assign(np.stack([each.unconstrained_variable.numpy() for each in parameters]))
+    return joint
 
 
 def build_prior(architecture: Architecture, X: np.ndarray, Z: np.ndarray) -> DeepGP:

@@ -45,6 +45,7 @@ class MethodSettings(ABC):
     num_layers: int = setting("L, GP layers, the output layer included", low=1, high=20)
 
     starts_from_records: ClassVar[bool] = False  # whether init_from= can start it
+    trains_together: ClassVar[bool] = False  # whether several fits of equal shape can be trained as one
     no_natural_gradients: ClassVar[str] = "its posterior is not a Gaussian in natural parameters"
 
     def for_inputs(self, num_features: int) -> Self:
@@ -209,6 +210,7 @@ class StructuredSettings(MeanMapSettings):
     blocks_file: str | None = setting("YAML file with the couplings of method.structure=custom")
 
     starts_from_records: ClassVar[bool] = True
+    trains_together: ClassVar[bool] = True
     no_natural_gradients: ClassVar[str] = (
         "with blocks left out, the map to natural parameters is not invertible (Lindinger et al. 2020)"
     )

@@ -7,7 +7,8 @@ The ELBO of Lindinger et al. 2020 (Eq. 5, Theorem 1; docs/methods.md, "Structure
 Mean field is DSVI (Salimbeni & Deisenroth 2017); depth 1 is the sparse GP of Hensman et al. 2013 ("SGP").
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gpflow
@@ -40,6 +41,7 @@ from dgpbench.training.minibatches import base_seed, stateless_normals
 from dgpbench.training.monitor import Monitor
 from dgpbench.training.natural_gradient import NaturalGradientAdam
 from dgpbench.training.settings import AdamSettings, NaturalGradientSettings
+from dgpbench.training.together import maximise_together
 
 START_ROWS, START_ITERATIONS = 10_000, 200  # of the sparse GP that the output layer starts from
 
@@ -51,18 +53,14 @@ def fit(
 
     :param train: standardised rows X [N, D], Y [N, 1]
     """
-    method, training = settings.method, settings.training
+    training = settings.training
     fitting, held_out = hold_out(train, training, seeds.holdout)
-    model = build_model(settings, train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial))
-    if method.output_start == "sgpr":
-        start_output_layer(model, fitting, seeds.initial, monitor)
-    if settings.initial is not None:
-        start_from(model, settings.initial)
+    model = start_model(train, fitting, settings, seeds, monitor)
     N, R, seed = len(fitting.X), training.paths, base_seed(seeds.samples)
     validator = deep_predictor(model, training.validation_samples)
     predictor = deep_predictor(model, settings.num_samples, common_normals=settings.common_normals)
     predictor.diagnostics["iterations"] = maximise(
-        lambda step, X, y, _rows: model.elbo(X, y, N, R, seed, step),
+        lambda step, X, y, _rows: model.elbo(X, y, N, model.normals(R, tf.shape(X)[0], seed, step, X.dtype)),
         model.trainable_variables,
         fitting,
         training,
@@ -80,6 +78,58 @@ def restore(settings: FitSettings[StructuredSettings, Any], arrays: Mapping[str,
     Z = arrays[FIRST_Z]
     model = assign(arrays, build_model(settings, Z, Z))
     return deep_predictor(model, settings.num_samples, common_normals=settings.common_normals)
+
+
+def fit_together(
+    trains: Sequence[Regression],
+    settings: FitSettings[StructuredSettings, AdamSettings],
+    seeds: Sequence[Seeds],
+    monitors: Sequence[Monitor],
+) -> list[MixturePredictor]:
+    """Fit one deep GP to each of several tables with equally many rows, all in one graph (``training.together``).
+
+    :param trains: standardised rows X [N, D], Y [N, 1] of each
+    """
+    training, fits = settings.training, list(zip(trains, seeds, monitors, strict=True))
+    models = [start_model(train, train, settings, own, monitor) for train, own, monitor in fits]
+    N, R = trains[0].X.shape[0], training.paths
+    bases = [base_seed(own.samples) for own in seeds]
+    iterations = maximise_together(
+        models,
+        lambda model, X, y, normals: model.elbo(X, y, N, normals),
+        lambda place, step, rows: models[0].normals(R, rows, bases[place], step, trains[0].X.dtype),
+        trains,
+        training,
+        [own.batches for own in seeds],
+        monitors,
+        optimiser_of=partial(build_optimiser, settings),
+    )
+    predictors = [
+        deep_predictor(model, settings.num_samples, common_normals=settings.common_normals) for model in models
+    ]
+    for predictor in predictors:
+        predictor.diagnostics |= {"iterations": iterations, "trained_together": len(models)}
+    return predictors
+
+
+def start_model(
+    train: Regression,
+    fitting: Regression,
+    settings: FitSettings[StructuredSettings, AdamSettings],
+    seeds: Seeds,
+    monitor: Monitor,
+) -> "DeepModel":
+    """Build the model that training starts at.
+
+    :param fitting: the rows that are fitted to, without those held out of ``train``
+    """
+    method = settings.method
+    model = build_model(settings, train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial))
+    if method.output_start == "sgpr":
+        start_output_layer(model, fitting, seeds.initial, monitor)
+    if settings.initial is not None:
+        start_from(model, settings.initial)
+    return model
 
 
 def build_model(settings: FitSettings[StructuredSettings, Any], X: np.ndarray, Z: np.ndarray) -> "DeepModel":
@@ -188,18 +238,25 @@ class DeepModel(gpflow.Module):
         self.q = q
         self.sample_inducing = sample_inducing
 
-    def elbo(self, X: tf.Tensor, y: tf.Tensor, num_data: int, num_samples: int, seed: tf.Tensor, step: tf.Tensor):
-        """Return an unbiased draw of the ELBO from ``num_samples`` paths of the batch X [B, D], y [B]."""
+    def normals(
+        self, num_samples: int, num_rows: tf.Tensor, seed: tf.Tensor, step: tf.Tensor, dtype
+    ) -> list[tf.Tensor]:
+        """Draw the normals of ``num_samples`` paths of a batch for ``elbo``."""
+        shapes = path_shapes(self.q.structure.widths, num_samples, num_rows)
+        if self.sample_inducing:
+            shapes = [*shapes, *((num_samples, *mean.shape) for mean in self.q.means)]
+        return stateless_normals(shapes, seed, step, dtype)
+
+    def elbo(self, X: tf.Tensor, y: tf.Tensor, num_data: int, normals: list[tf.Tensor]) -> tf.Tensor:
+        """Return an unbiased draw of the ELBO from paths of the batch X [B, D], y [B]."""
         prior = read_once(self.prior)
         choleskys = prior.choleskys()
         q = self.q.blocks(choleskys)
-        shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
         if self.sample_inducing:
-            inducing_shapes = [(num_samples, *mean.shape) for mean in self.q.means]
-            normals = stateless_normals([*shapes, *inducing_shapes], seed, step, X.dtype)
-            paths = given(prior, q.sample(normals[len(shapes) :]), choleskys, X, normals[: len(shapes)])
+            L = len(prior.layers)
+            paths = given(prior, q.sample(normals[-L:]), choleskys, X, normals[:-L])
         else:
-            paths = marginalise(prior, q, choleskys, X, stateless_normals(shapes, seed, step, X.dtype))
+            paths = marginalise(prior, q, choleskys, X, normals)
         return elbo(q, paths, y, prior.noise_variance, num_data)
 
     def paths(

@@ -142,7 +142,8 @@ def of_run(directory: str | Path) -> dict[str, Any]:
         **{key: record[key] for key in KEPT if key in record},
         "reason": None if record["reason"] is None else without_folders(record["reason"]),
         "data": {key: record["data"][key] for key in KEPT_OF_DATA if key in record["data"]},
-        "host": {key: record["host"].get(key) for key in ("cpu", "threads")},
+        "host": {key: record["host"].get(key) for key in ("cpu", "threads")}
+        | ({"gpu": record["host"]["gpu"]} if record["host"].get("gpu") else {}),
         "versions": dict(record["versions"]),
         "started": record["started"],
         "finished": record["finished"],

@@ -1,8 +1,10 @@
 """The flow of one run: prepare, fit, predict, score, record."""
 
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 
@@ -12,7 +14,7 @@ from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs import limits, outcomes, store, summary
 from dgpbench.runs.figure_data import partial_dependence, predictive_grid, rows_of_one_feature
-from dgpbench.runs.fit import as_precision, axes_of, fit, monitoring, seeds_of
+from dgpbench.runs.fit import Fit, as_precision, axes_of, fit, fit_together, monitoring, seeds_of
 from dgpbench.runs.outcomes import Ending, Outcome, Result
 from dgpbench.runs.problem import Problem, prepare
 from dgpbench.runs.resolve import Run
@@ -51,6 +53,37 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
                 return _recorded(run, problem, monitor)
     except UserError as refusal:
         return Outcome("refused", None, f"dgpbench: {refusal}")
+
+
+def execute_together(runs: Sequence[Run]) -> list[Outcome]:
+    """Train runs that differ in their split alone as one model; score and record each.
+
+    Where that is not possible, since their tables have unequal numbers of rows or one of them diverges, each run is
+    executed alone.
+    """
+    try:
+        with ExitStack() as open_until_recorded:
+            problems, monitors = [], []
+            for number, run in enumerate(runs):
+                table = datasets.load(run.dataset)
+                open_until_recorded.enter_context(store.lock(run.directory))
+                problems.append(prepare(run, table))
+                shown = run if number == 0 else run.without_progress()
+                monitored = monitoring(shown, table, timeout_seconds=run.limits.seconds)
+                monitors.append(open_until_recorded.enter_context(monitored))
+            if len({problem.train.X.shape for problem in problems}) == 1:
+                started, start = datetime.now(UTC), time.perf_counter()
+                seeds = [seeds_of(run, problem.table) for run, problem in zip(runs, problems, strict=True)]
+                fits = fit_together(runs[0], [problem.train for problem in problems], seeds, monitors)
+                share = (time.perf_counter() - start) / len(runs)
+                outcomes = []
+                for run, problem, monitor, fitted in zip(runs, problems, monitors, fits, strict=True):
+                    monitor.started = time.perf_counter() - share
+                    outcomes.append(_recorded(run, problem, monitor, started, fitted))
+                return outcomes
+    except (Diverged, TimedOut, UserError):
+        pass  # alone, each run meets its own
+    return [execute(run) for run in runs]
 
 
 def finished_outcome(run: Run) -> Outcome | None:
@@ -97,13 +130,16 @@ def scorer_of_test_rows(run: Run, problem: Problem) -> Callable[[Predict], Score
     return score
 
 
-def _recorded(run: Run, problem: Problem, monitor: Monitor) -> Outcome:
+def _recorded(
+    run: Run, problem: Problem, monitor: Monitor, started: datetime | None = None, fitted: Fit | None = None
+) -> Outcome:
     """Fit and score within the limits of the run, and write its record however it ends.
 
+    :param fitted: a fit that has ended already, begun at ``started``
     :raises KeyboardInterrupt: after the record of an interrupted run is written
     :raises UserError: if the run cannot be executed
     """
-    started = datetime.now(UTC)
+    started = started or datetime.now(UTC)
     write = partial(outcomes.write, run, problem, monitor, started)
     unwritten = partial(outcomes.compose, run, problem, monitor, started, None, Ending("timeout", limits.HUNG))
 
@@ -113,7 +149,7 @@ def _recorded(run: Run, problem: Problem, monitor: Monitor) -> Outcome:
     result = None
     try:
         with limits.limited(run.limits.seconds, run.directory, unwritten, write_hung):
-            result = fit_and_score(run, problem, monitor)
+            result = fit_and_score(run, problem, monitor, fitted)
         ending = Ending("done")
     except KeyboardInterrupt:
         write(None, Ending("interrupted", "the run was interrupted"))
@@ -130,15 +166,15 @@ def _recorded(run: Run, problem: Problem, monitor: Monitor) -> Outcome:
     return Outcome(ending.status, str(run.directory), summary.of_run(written, run.directory))
 
 
-def fit_and_score(run: Run, problem: Problem, monitor: Monitor) -> Result:
-    """Fit, predict and score.
+def fit_and_score(run: Run, problem: Problem, monitor: Monitor, fitted: Fit | None = None) -> Result:
+    """Fit unless that is done already, predict and score.
 
     :raises Diverged: if the fit, or its predictions, are not finite
     """
     from dgpbench.predictive.scores import all_scores, per_row, points_table
 
     seeds = seeds_of(run, problem.table)
-    fitted = fit(run, problem.train, seeds, monitor)
+    fitted = fitted or fit(run, problem.train, seeds, monitor)
     predictor, test = fitted.predictor, as_precision(problem.test, run.precision)
     predictions = monitor.predicting(lambda: predictor.predict(test.X, seeds.prediction))
     rows = per_row(problem.scaler.restore(predictions), problem.targets)

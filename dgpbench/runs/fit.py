@@ -1,7 +1,7 @@
 """Fit the method of a run to standardised rows: its seeds, its warm start, and restarts with more jitter."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from dgpbench.seeds import seed_for
 from dgpbench.system import tf_session
 from dgpbench.system.progress import progress
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.early_stopping import hold_out
+from dgpbench.training.early_stopping import hold_out, may_end_early
 from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import AdamSettings
 
@@ -49,7 +49,7 @@ def fit(run: Run, train: Regression, seeds: Seeds, monitor: Monitor) -> Fit:
 
     :raises Diverged: if the last attempt did
     """
-    prepare_libraries(run.method.name, run.limits.num_threads, run.precision)
+    prepare_libraries(run.method.name, run.limits.num_threads, run.precision, run.limits.device)
     initial, start = None, None
     if run.init_from is not None:
         initial, sha256 = initial_parameters(run)
@@ -72,6 +72,35 @@ def fit(run: Run, train: Regression, seeds: Seeds, monitor: Monitor) -> Fit:
             monitor.restart({"jitter": method.jitter, "after": str(problem)})
 
 
+def trains_together(run: Run) -> bool:
+    """Return whether runs that differ from this one in their split alone can be trained as one model."""
+    training = run.training
+    return (
+        run.method.trains_together
+        and type(training) is AdamSettings
+        and not (may_end_early(training.for_rows(1)) or training.trace_test)
+        and run.init_from is None
+    )
+
+
+def fit_together(
+    run: Run, trains: Sequence[Regression], seeds: Sequence[Seeds], monitors: Sequence[Monitor]
+) -> list[Fit]:
+    """Fit the run's method to the standardised rows of several splits as one model.
+
+    :raises Diverged: if one of the fits does; none is restarted
+    """
+    prepare_libraries(run.method.name, run.limits.num_threads, run.precision, run.limits.device)
+    from dgpbench.methods.structured import fit_together
+
+    rows = [as_precision(train, run.precision) for train in trains]
+    settings = run.sized(rows[0].X.shape)
+    predictors = fit_together(rows, settings, seeds, monitors)
+    for predictor, train, own in zip(predictors, rows, seeds, strict=True):
+        predictor.predict(train.X[:TRIED], own.prediction)
+    return [Fit(predictor, settings) for predictor in predictors]
+
+
 @contextmanager
 def monitoring(run: Run, table: Table, checkpoints: Checkpoints | None = None, **more: Any) -> Iterator[Monitor]:
     """Show the progress of a fit, and yield the monitor that it reports to; release the fit's graphs at the end.
@@ -83,11 +112,16 @@ def monitoring(run: Run, table: Table, checkpoints: Checkpoints | None = None, *
         yield Monitor(run.training.max_seconds, report=report, checkpoints=checkpoints or Checkpoints(), **more)
 
 
-def prepare_libraries(method: str, num_threads: int, precision: str) -> None:
-    """Limit the threads of numerical libraries, and start TensorFlow if a method may need it."""
+def prepare_libraries(method: str, num_threads: int, precision: str, device: str = "cpu") -> None:
+    """Limit the threads of numerical libraries, and start TensorFlow if a method may need it.
+
+    :raises UserError: for ``gpu`` without one, or with a method without TensorFlow
+    """
     tf_session.limit_threads(num_threads)
     if "tensorflow" in sys.modules or needs_tensorflow(method):
-        tf_session.start(num_threads, precision)
+        tf_session.start(num_threads, precision, device)
+    elif device == "gpu":
+        raise UserError(f"device=gpu cannot be used with {method}, which does not use TensorFlow")
     else:
         import sklearn.base  # noqa: F401  # the plug-in's import would count as training
 

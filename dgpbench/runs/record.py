@@ -121,7 +121,7 @@ DATA = {
 SHARED = {  # by many runs, so that a file of compact records has each combination once
     "config": _mapping({"method": _mapping({"name": TEXT}), "training": MAPPING, "prediction": MAPPING}),  # resolved
     "data": _mapping(DATA),
-    "host": _mapping({"cpu": TEXT.or_null.optional, "threads": COUNT.or_null.optional}),
+    "host": _mapping({"cpu": TEXT.or_null.optional, "threads": COUNT.or_null.optional, "gpu": TEXT.or_null.optional}),
     "versions": Field(
         "texts or null by name",
         lambda value: MAPPING.holds(value) and all(each is None or TEXT.holds(each) for each in value.values()),

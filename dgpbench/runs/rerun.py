@@ -87,7 +87,8 @@ def run_of(stored: StoredRecord, folder: str | Path, table: Sequence[str] = ()) 
             f"its code is commit {commit_of(record)}"
         )
     threads = min(record["host"].get("threads") or run.limits.num_threads, provenance.processors())
-    limits = replace(run.limits, results_dir=str(folder), num_threads=threads, timeout_minutes=None)
+    device = "auto" if record["host"].get("gpu") else "cpu"
+    limits = replace(run.limits, results_dir=str(folder), num_threads=threads, device=device, timeout_minutes=None)
     return replace(run, limits=limits).without_progress()
 
 
@@ -103,10 +104,11 @@ def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:
     if record.get("split_digest", rows) != rows:
         return Verdict(False, f"the test rows differ: digest {record['split_digest']}, now {rows}")
     before, now = (
-        {"processor": each["host"].get("cpu"), "threads": each["host"].get("threads"), **each["versions"]}
+        {"processor": host.get("cpu"), "GPU": host.get("gpu"), "threads": host.get("threads"), **each["versions"]}
         for each in (record, new)
+        for host in [each["host"]]
     )
-    names = dict.fromkeys(("processor", "threads", *sorted({*before, *now})))  # that may change the last bits
+    names = dict.fromkeys(("processor", "GPU", "threads", *sorted({*before, *now})))  # that may change the last bits
     changes = [f"{name} {before.get(name)}, now {now.get(name)}" for name in names if before.get(name) != now.get(name)]
     bound = BOUNDS.get(record["identity"]["method"], OTHERS) if changes else 0.0
     table, beyond = _compared(record["scores"], new["scores"], bound, record["data"]["n_test"])

@@ -63,6 +63,10 @@ class Limits:
 
     results_dir: str = setting("folder of the records")
     num_threads: int = setting("threads of the run; changing it changes the last bits of the results", low=1)
+    device: str = setting(
+        "where TensorFlow computes; auto is a GPU if there is one; changing it changes the last digits of results",
+        words=("cpu", "gpu", "auto"),
+    )
     timeout_minutes: float | None = setting(
         "wall-clock limit of the run, in minutes; it is then recorded as a timeout", above=0
     )

@@ -11,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from dgpbench.system import tf_session
+
 PACKAGES = ("tensorflow", "tensorflow-probability", "gpflow", "numpy", "scipy", "hydra-core")
 SOURCE = Path(__file__).resolve().parents[2]
 CGROUP = Path("/sys/fs/cgroup")
@@ -57,7 +59,7 @@ def versions(more: Sequence[str] = ()) -> dict[str, str | None]:
 
 
 def host(threads: int | None = None) -> dict[str, Any]:
-    """Describe the machine: processor, cores of this process, memory in bytes, threads of this run, platform."""
+    """Describe the machine: processor, cores of this process, memory in bytes, threads of this run, GPU, platform."""
     import psutil
 
     return {
@@ -65,6 +67,7 @@ def host(threads: int | None = None) -> dict[str, Any]:
         "cores": cores(),
         "memory": psutil.virtual_memory().total,
         "threads": threads,
+        "gpu": tf_session.gpu(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
 

@@ -6,6 +6,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
+
+from dgpbench.errors import UserError
 
 CUSTOM = "CustomGradient-"
 
@@ -17,12 +20,14 @@ def limit_threads(num_threads: int) -> None:
             os.environ.setdefault(name, str(num_threads))
 
 
-def start(num_threads: int, precision: str, *, bare: bool = False) -> None:
-    """Import TensorFlow and GPflow; the thread count counts only in the process's first run.
+def start(num_threads: int, precision: str, device: str = "cpu", *, bare: bool = False) -> None:
+    """Import TensorFlow and GPflow; threads and device of the process's first run are those of all.
 
     :param precision: ``float64``, ``float32`` or ``mixed``, which determines GPflow's default float
+    :param device: ``cpu``, ``gpu`` (the first one), or ``auto``, which is the GPU if there is one
     :param bare: import neither Keras 3 nor GPflow's shape checks, which take a third of the time, and exempt what was
         imported from garbage collection; for processes that run no other code, since ``tf.keras`` is then Keras 2
+    :raises UserError: for ``gpu`` where TensorFlow has none
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     limit_threads(num_threads)
@@ -42,6 +47,7 @@ def start(num_threads: int, precision: str, *, bare: bool = False) -> None:
             with suppress(RuntimeError):  # TensorFlow has started already; the record has its number of threads
                 tf.config.threading.set_intra_op_parallelism_threads(num_threads)
                 tf.config.threading.set_inter_op_parallelism_threads(1)
+                _choose(device)
             tf.constant(0.0)  # the devices print messages at their first use
             tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
     finally:
@@ -50,6 +56,37 @@ def start(num_threads: int, precision: str, *, bare: bool = False) -> None:
     gpflow.config.set_default_float(tf.float32 if precision == "float32" else tf.float64)
     if bare:
         gc.freeze()
+    if device == "gpu" and gpu() is None:
+        raise UserError(
+            "device=gpu cannot be used: TensorFlow has no GPU in this process; `dgpbench doctor` lists the devices, "
+            "and pip install 'dgpbench[gpu]' installs what TensorFlow needs for one"
+        )
+
+
+def _choose(device: str) -> None:
+    import tensorflow as tf
+
+    gpus = [] if device == "cpu" else tf.config.list_physical_devices("GPU")[:1]
+    for each in gpus:
+        tf.config.experimental.set_memory_growth(each, True)  # other processes may use the same GPU
+    tf.config.set_visible_devices(gpus, "GPU")
+
+
+def gpu() -> str | None:
+    """Return the name of the GPU that this process computes on, such as 'NVIDIA H100 80GB HBM3', or None."""
+    if "tensorflow" not in sys.modules:
+        return None
+    import tensorflow as tf
+
+    names = [gpu_name(each) for each in tf.config.get_visible_devices("GPU")]
+    return names[0] if names else None
+
+
+def gpu_name(device: Any) -> str:
+    """Return the name of one of ``tf.config.list_physical_devices``."""
+    import tensorflow as tf
+
+    return tf.config.experimental.get_device_details(device).get("device_name", device.name)
 
 
 @contextmanager
