@@ -198,4 +198,4 @@ def _made_up(run: Any, problem: Any, log: Monitor) -> Any:
     posterior |= {f"samples_{layer}": draws.normal(size=(30, M)) for layer in range(1, L + 1)}
     rows = per_row(mixture, targets)
     kept = points_table(rows, problem.test.X, problem.train.X, problem.split.test)
-    return Result({}, all_scores(rows), kept, posterior, {"noise": np.ones(1)})
+    return Result({"num_parameters": 7}, all_scores(rows), kept, posterior, {"noise": np.ones(1)})

@@ -131,11 +131,30 @@ def trace(options: Namespace) -> int:
 
 
 def redo(options: Namespace) -> int:
-    """Rerun a run; exit code 1 if its scores do not match its record."""
+    """Rerun one run, or all that match; exit code 1 if the scores of one do not match its record."""
+    if not (options.all or options.random):
+        return _redo(*_named(options.overrides))
+    matching = _matching(options.overrides)
+    if options.random:
+        return _redo(_stored(random.SystemRandom().choice(matching)))
+    codes = {path: _redo(_stored(path)) for path in matching}
+    wrong = [path for path, code in codes.items() if code]
+    print(f"{len(codes) - len(wrong)} of {len(codes)} runs agree with their records")
+    for path in wrong:
+        print(f"to repeat: dgpbench results redo {path}")
+    return max(codes.values())
+
+
+def _stored(path: str) -> StoredRecord:
+    stored = store.named(path)
+    assert stored is not None
+    return stored
+
+
+def _redo(stored: StoredRecord, table: Sequence[str] = ()) -> int:
     from dgpbench.runs import rerun
     from dgpbench.runs.execute import execute
 
-    stored, table = (_pick(options.overrides), []) if options.random else _named(options.overrides)
     print(f"again: {stored.key} of {stored.source}", flush=True)
     with TemporaryDirectory(prefix="dgpbench-") as folder:
         outcome = execute(rerun.run_of(stored, folder, table))
@@ -175,15 +194,15 @@ def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
     return stored, table if own else []
 
 
-def _pick(words: Sequence[str]) -> StoredRecord:
-    """Pick a done run at random, of an item or of all, narrowed by what names a run."""
+def _matching(words: Sequence[str]) -> list[str]:
+    """Return the records of the done runs of an item, or of all items, narrowed by what names a run."""
     from dgpbench.experiments.items import load
     from dgpbench.report import cells
     from dgpbench.report.collect import IDENTITY, collect
 
     names, overrides = _split(words)
     if len(names) > 1:
-        raise UserError(f"--random takes one item, not {' '.join(names)}")
+        raise UserError(f"redo takes one item, not {' '.join(names)}")
     if names:
         item = load(names[0], overrides)
         frame = cells.select(item, collect(item.results_dir, required=True))
@@ -197,9 +216,7 @@ def _pick(words: Sequence[str]) -> StoredRecord:
     frame = frame[(frame["status"] == "done") & (frame["dataset"].isin(groups.names("dataset")))]
     if frame.empty:
         raise UserError(f"no run that is done matches {' '.join(words) or 'all'}")
-    stored = store.named(random.SystemRandom().choice(list(frame["path"])))
-    assert stored is not None
-    return stored
+    return list(frame["path"])
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -219,6 +236,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     places = "folders that contain runs/, .jsonl files or folders of them; results_dir=FOLDER is the target"
     add_overrides(actions["import"], places, "PATH ...")
     add_item(actions["trace"], "such as dataset=boston")
-    run = "a run's directory, FILE.jsonl:LINE, or its settings; with --random an item, or settings"
+    run = "a run's directory, FILE.jsonl:LINE, or its settings; with --random or --all an item, or settings"
     add_overrides(actions["redo"], run, "RUN")
-    actions["redo"].add_argument("--random", action="store_true", help="pick one at random")
+    which = actions["redo"].add_mutually_exclusive_group()
+    which.add_argument("--random", action="store_true", help="pick one at random")
+    which.add_argument("--all", action="store_true", help="rerun every run that matches, one after the other")

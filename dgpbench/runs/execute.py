@@ -50,7 +50,7 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
             forecast = Forecast(say, may_end_early(training), training.max_seconds)
             more = {"timeout_seconds": run.limits.seconds, "test": scorer_of_test_rows(run, problem)}
             with monitoring(run, table, _checkpoints(run), forecast=forecast, **more) as monitor:
-                return _recorded(run, problem, monitor)
+                return _recorded(run, problem, monitor, datetime.now(UTC), fit_and_score)
     except UserError as refusal:
         return Outcome("refused", None, f"dgpbench: {refusal}")
 
@@ -79,7 +79,7 @@ def execute_together(runs: Sequence[Run]) -> list[Outcome]:
                 outcomes = []
                 for run, problem, monitor, fitted in zip(runs, problems, monitors, fits, strict=True):
                     monitor.started = time.perf_counter() - share
-                    outcomes.append(_recorded(run, problem, monitor, started, fitted))
+                    outcomes.append(_recorded(run, problem, monitor, started, partial(predict_and_score, fitted)))
                 return outcomes
     except (Diverged, TimedOut, UserError):
         pass  # alone, each run meets its own
@@ -131,15 +131,13 @@ def scorer_of_test_rows(run: Run, problem: Problem) -> Callable[[Predict], Score
 
 
 def _recorded(
-    run: Run, problem: Problem, monitor: Monitor, started: datetime | None = None, fitted: Fit | None = None
+    run: Run, problem: Problem, monitor: Monitor, started: datetime, compute: Callable[[Run, Problem, Monitor], Result]
 ) -> Outcome:
-    """Fit and score within the limits of the run, and write its record however it ends.
+    """Compute the result within the limits of the run, and write its record however it ends.
 
-    :param fitted: a fit that has ended already, begun at ``started``
     :raises KeyboardInterrupt: after the record of an interrupted run is written
     :raises UserError: if the run cannot be executed
     """
-    started = started or datetime.now(UTC)
     write = partial(outcomes.write, run, problem, monitor, started)
     unwritten = partial(outcomes.compose, run, problem, monitor, started, None, Ending("timeout", limits.HUNG))
 
@@ -149,7 +147,7 @@ def _recorded(
     result = None
     try:
         with limits.limited(run.limits.seconds, run.directory, unwritten, write_hung):
-            result = fit_and_score(run, problem, monitor, fitted)
+            result = compute(run, problem, monitor)
         ending = Ending("done")
     except KeyboardInterrupt:
         write(None, Ending("interrupted", "the run was interrupted"))
@@ -166,15 +164,23 @@ def _recorded(
     return Outcome(ending.status, str(run.directory), summary.of_run(written, run.directory))
 
 
-def fit_and_score(run: Run, problem: Problem, monitor: Monitor, fitted: Fit | None = None) -> Result:
-    """Fit unless that is done already, predict and score.
+def fit_and_score(run: Run, problem: Problem, monitor: Monitor) -> Result:
+    """Fit, predict and score.
 
     :raises Diverged: if the fit, or its predictions, are not finite
+    """
+    fitted = fit(run, problem.train, seeds_of(run, problem.table), monitor)
+    return predict_and_score(fitted, run, problem, monitor)
+
+
+def predict_and_score(fitted: Fit, run: Run, problem: Problem, monitor: Monitor) -> Result:
+    """Predict with a fit, and score.
+
+    :raises Diverged: if the predictions are not finite
     """
     from dgpbench.predictive.scores import all_scores, per_row, points_table
 
     seeds = seeds_of(run, problem.table)
-    fitted = fitted or fit(run, problem.train, seeds, monitor)
     predictor, test = fitted.predictor, as_precision(problem.test, run.precision)
     predictions = monitor.predicting(lambda: predictor.predict(test.X, seeds.prediction))
     rows = per_row(problem.scaler.restore(predictions), problem.targets)

@@ -81,7 +81,7 @@ def test_slow_bursts_do_not_lower_the_rate_of_products(monkeypatch):
 
     monkeypatch.setattr(floors.time, "process_time", lambda: clock)
     flops = 2 * 128 * 128 * 2560 * floors.PRODUCTS
-    assert floors.measured_rate(burst, threads=1) == pytest.approx(flops / 0.04 / 1e9)
+    assert floors.measured_rate(burst, one_core=True) == pytest.approx(flops / 0.04 / 1e9)
 
 
 def test_without_peers_the_command_names_their_extra(monkeypatch, capsys):

@@ -24,7 +24,8 @@ def elbo_and_gradients(precision, structure):
     model = DeepModel(small.prior(arch), small.posterior(STRUCTURES[structure](arch.widths)))
     X, y = map(tf.constant, small.rows())
     with tf.GradientTape() as tape:
-        value = model.elbo(X, y, small.N, small.R, tf.constant([1, 2]), tf.constant(0, tf.int64))
+        normals = model.normals(small.R, len(X), tf.constant([1, 2]), tf.constant(0, tf.int64), X.dtype)
+        value = model.elbo(X, y, small.N, normals)
     features = model.prior.layers[0].features(X[None], model.prior.layers[0].cholesky())
     return features.A.dtype, [value, *tape.gradient(value, model.trainable_variables)]
 

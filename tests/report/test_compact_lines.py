@@ -261,7 +261,13 @@ def test_a_run_that_is_repeated_has_the_same_bits(exported, fresh, monkeypatch, 
     file = sorted(fresh.glob("records/*.jsonl"))[-1]
     number = len(file.read_text().splitlines()) - file.read_text().count('"kind":"pair"')
     settings = (*STAR, f"results_dir={fresh}")
-    for words in ((str(own),), (f"{file}:{number}",), settings, ("--random", f"results_dir={fresh}")):
+    for words in (
+        (str(own),),
+        (f"{file}:{number}",),
+        settings,
+        ("--random", f"results_dir={fresh}"),
+        ("--all", "split=0", f"results_dir={fresh}"),
+    ):
         assert fit_once.command("results", "redo", *words) == 0
         assert "the scores agree bit for bit" in capsys.readouterr().out
     assert not (fresh / "runs").exists()

@@ -80,7 +80,7 @@ def another(gpr, tmp_path, change=lambda facts: None):
         (lambda facts: facts["model"]["scaler"].update(scale_y=0), "scale_y must be above 0"),
         (lambda facts: facts["model"]["scaler"].update(kept=[0]), "disagree about the features"),
         (lambda facts: facts["model"]["scaler"].update(kept=[0, 1, 2, 3, 9]), "increasing numbers of the 5 features"),
-        (lambda facts: facts["model"]["columns"]["columns"][0].update(kind="x"), "of unknown kinds"),
+        (lambda facts: facts["model"]["columns"]["columns"][0].update(kind="x"), "or have unknown kinds"),
         (lambda facts: facts["model"]["columns"]["columns"][0].update(name=3), "columns.columns.name is 3, not a text"),
         (lambda facts: facts.update(files=None), "TypeError"),
         (lambda facts: facts["about"].pop("choices"), "it lacks 'choices'"),

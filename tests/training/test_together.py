@@ -1,0 +1,104 @@
+"""Several fits trained as one model: each takes the steps that it takes alone."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dgpbench.cli import main
+from dgpbench.data.standardise import Regression
+from dgpbench.methods import structured
+from dgpbench.methods.interface import Seeds
+from dgpbench.runs import store
+from dgpbench.runs.fit import trains_together
+from dgpbench.runs.resolve import resolve_overrides
+from dgpbench.training.monitor import Monitor
+
+ITEM = ["reproduce", "lindinger2020_table1", "dataset=boston", "budget=smoke", "split=0,1,2"]
+SHORT = ["training.max_iterations=10", "method.num_inducing=5", "precision=float64"]
+
+
+@pytest.mark.parametrize("method", ["sgp", "mf", "star", "fc", "fc_mc"])
+def test_each_fit_is_the_one_that_it_is_alone(method):
+    run = resolve_overrides([f"method={method}", "budget=laptop", *SHORT, "training.average_last=0.5"])
+    rng, S, N, D = np.random.default_rng(0), 3, 30, 4
+    tables = [Regression(rng.normal(size=(N, D)), rng.normal(size=(N, 1))) for _ in range(S)]
+    seeds = [Seeds(*range(10 * place, 10 * place + 5)) for place in range(S)]
+    settings = run.sized((N, D))
+    monitors = [Monitor() for _ in range(S)]
+    together = structured.fit_together(tables, settings, seeds, monitors)
+    for table, own, monitor, joint in zip(tables, seeds, monitors, together, strict=True):
+        log = Monitor()
+        alone = structured.fit(table, settings, own, log)
+        ours, theirs = (each.predict(table.X, 7) for each in (joint, alone))
+        np.testing.assert_allclose(ours.means, theirs.means, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(ours.variances, theirs.variances, rtol=0, atol=1e-9)
+        for row, other in zip(monitor.trace, log.trace, strict=True):
+            assert row.iteration == other.iteration
+            np.testing.assert_allclose(row.elbo, other.elbo, rtol=1e-9)
+        assert monitor.training_seconds > 0
+
+
+def test_splits_of_a_cell_have_the_records_that_they_have_alone(tmp_path, capsys):
+    cell = [*ITEM, "method=mf,sghmc", "method.num_layers=2", *SHORT]
+    for name, how in (("together", ["--batch-splits"]), ("alone", [])):
+        assert main([*cell, f"results_dir={tmp_path / name}", *how]) == 0
+    found = {
+        name: {
+            (record["identity"]["method"], record["identity"]["split"]): record
+            for record in map(json.loads, (path.read_text() for path in (tmp_path / name).rglob("record.json")))
+        }
+        for name in ("together", "alone")
+    }
+    assert len(found["alone"]) == 6
+    for key, alone in found["alone"].items():
+        joint = found["together"][key]
+        assert joint["config_hash"] == alone["config_hash"]
+        for score, value in alone["scores"].items():
+            np.testing.assert_allclose(joint["scores"][score], value, rtol=1e-8, atol=1e-8)
+        assert joint["notes"][0].get("trained_together") == (3 if key[0] == "mf" else None)
+        assert joint["seconds"]["total"] >= sum(value for part, value in joint["seconds"].items() if part != "total")
+    capsys.readouterr()
+    assert main([*cell, f"results_dir={tmp_path / 'together'}", "--batch-splits"]) == 0
+    assert "6 runs, 0 to do" in capsys.readouterr().err
+
+
+def test_splits_with_unequal_numbers_of_rows_are_trained_alone(tmp_path, monkeypatch):
+    from dgpbench.runs import execute
+
+    prepare = execute.prepare
+
+    def unequal(run, table):
+        problem = prepare(run, table)
+        fewer = Regression(problem.train.X[run.split :], problem.train.Y[run.split :])
+        return type(problem)(**{**vars(problem), "train": fewer})
+
+    monkeypatch.setattr(execute, "prepare", unequal)
+    runs = [
+        resolve_overrides(["method=mf", "budget=smoke", f"split={split}", f"results_dir={tmp_path}", *SHORT])
+        for split in (0, 1)
+    ]
+    assert [outcome.status for outcome in execute.execute_together(runs)] == ["done", "done"]
+    for run in runs:
+        assert "trained_together" not in store.read_record(run.directory)["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["method=mf"], True),
+        (["method=star", "training.trace_test=true"], False),
+        (["method=mf", "training.max_seconds=5"], False),
+        (["method=mf", "budget=paper", "training.early_stopping=true"], False),
+        (["method=sgp", "optimiser=natgrad_adam"], False),
+        (["method=sghmc"], False),
+        (["method=gpr"], False),
+    ],
+)
+def test_runs_that_may_end_at_different_iterations_are_trained_alone(overrides, expected):
+    assert trains_together(resolve_overrides(["budget=laptop", *overrides])) is expected
+
+
+def test_batches_and_workers_exclude_each_other(capsys):
+    assert main([*ITEM, "--batch-splits", "--workers", "2"]) == 2
+    assert "leave --workers" in capsys.readouterr().err
