@@ -11,6 +11,7 @@ import io
 import json
 import random
 import re
+import resource
 import sys
 import warnings
 import zipfile
