@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SIZES = {"M": 128, "L": 3, "tau": 5, "B": 512, "R": 5}  # Lindinger et al. (2020) on protein
 COUNTS = {"threads": 1, "repeats": 9, "together": 8}
 WORDS = {"precision": ("float64", "float32", "mixed"), "device": ("cpu", "gpu"), "sweep": ("each", "product")}
-KEYS = ("methods", "dataset", "protocol", *SIZES, *COUNTS, *WORDS)
+KEYS = ("methods", "dataset", "protocol", "optimiser", *SIZES, *COUNTS, *WORDS)
 OURS = "dgpbench"
 
 
@@ -44,10 +44,12 @@ class Cell:
     precision: str
     threads: int
     device: str = "cpu"
+    optimiser: str | None = None  # None: the method's first
 
     def __str__(self) -> str:
         sizes = " ".join(f"{key}={getattr(self, key)}" for key in SIZES)
-        return f"{self.code} {self.method} {sizes} {self.precision} {self.device}"
+        by = f" optimiser={self.optimiser}" if self.optimiser else ""
+        return f"{self.code} {self.method}{by} {sizes} {self.precision} {self.device}"
 
     @property
     def arithmetic(self) -> tuple[str, int, str]:
@@ -72,7 +74,8 @@ class Cell:
             "device": self.device,
         }
         own = _own_settings(self.method, self.protocol)
-        return [f"{key}={value}" for key, value in values.items() if "." not in key or key in own]
+        chosen = [f"{key}={value}" for key, value in values.items() if "." not in key or key in own]
+        return [*chosen, f"optimiser={self.optimiser}"] if self.optimiser else chosen
 
 
 @cache
@@ -128,6 +131,8 @@ def parse(texts: Iterable[str], *, methods: Iterable[str] = ("mf", "star", "fc")
     counts = {key: _count(key, _single(key, given, str(default))) for key, default in COUNTS.items()}
     chosen: dict[str, Any] = {"dataset": "protein", "protocol": "lindinger2020"}
     chosen = {group: groups.check(group, _single(group, given, name)) for group, name in chosen.items()}
+    if "optimiser" in given:
+        chosen["optimiser"] = groups.check("optimiser", _single("optimiser", given, ""))
     if _word("sweep", _single("sweep", given, "each")) == "product":
         varied = [dict(zip(sizes, values, strict=True)) for values in product(*sizes.values())]
     else:
@@ -172,7 +177,7 @@ def _word(key: str, text: str) -> str:
 # Measurement ----------------------------------------------------------------------------------------------------------
 
 COLUMNS = (
-    "code", "method", "data", "M", "L", "tau", "B", "R", "precision", "threads", "device", "repeats",
+    "code", "method", "optimiser", "data", "M", "L", "tau", "B", "R", "precision", "threads", "device", "repeats",
     "ms_per_step", "q25", "q75", "gflop", "gemm_gflops", "floor_ms", "floor_ratio",
     "cpu_ms_per_step", "cpu_floor_ratio", "cpu", "problem",
 )  # fmt: skip

@@ -33,6 +33,12 @@ def test_a_cells_overrides_are_what_a_run_takes():
     assert not run.training.early_stopping
 
 
+def test_natural_gradients_are_timed_by_their_optimiser():
+    [cell] = timing.parse(["methods=fc", "optimiser=natgrad_adam"]).cells
+    assert timing.resolve(cell).training.optimiser == "natgrad_adam"
+    assert "optimiser=natgrad_adam" in str(cell)
+
+
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
@@ -43,6 +49,7 @@ def test_a_cells_overrides_are_what_a_run_takes():
         (["threads=1,2"], "one value"),
         (["methods=gpr", "L=1"], "no gradient step"),
         (["methods=sgp"], "one layer"),
+        (["methods=star", "optimiser=natgrad_adam"], "cannot train star"),
         (["methods=sghmc:X=3"], "another size"),
     ],
 )

@@ -276,6 +276,15 @@ def test_a_category_does_not_depend_on_the_other_rows_of_its_file(mixed, capsys)
 
 
 @pytest.mark.full
+def test_truth_values_and_numbers_are_the_categories_with_their_value(mixed):
+    """A frame has True, 1.0 and 1.5 where the file with the training rows had TRUE, 01 and 1.50."""
+    folder, known = mixed
+    typed = pd.DataFrame({"c": [text == "TRUE" if text.isalpha() else float(text) for text in known[:2]]})
+    assert typed["c"].dtype != object
+    np.testing.assert_allclose(load(folder / "model").predict(typed), [0, 5], atol=0.5)
+
+
+@pytest.mark.full
 def test_a_category_is_the_same_in_every_part_of_a_file(mixed, monkeypatch):
     folder, known = mixed
     monkeypatch.setattr("dgpbench.commands.predict.ROWS_AT_ONCE", 2)

@@ -2,6 +2,7 @@
 
 import json
 
+import fit_once
 import numpy as np
 import pytest
 
@@ -18,9 +19,11 @@ ITEM = ["reproduce", "lindinger2020_table1", "dataset=boston", "budget=smoke", "
 SHORT = ["training.max_iterations=10", "method.num_inducing=5", "precision=float64"]
 
 
-@pytest.mark.parametrize("method", ["sgp", "mf", "star", "fc", "fc_mc"])
+@pytest.mark.parametrize("method", fit_once.first_of(["mf", "sgp", "star", "fc", "fc_mc"]))
 def test_each_fit_is_the_one_that_it_is_alone(method):
-    run = resolve_overrides([f"method={method}", "budget=laptop", *SHORT, "training.average_last=0.5"])
+    run = resolve_overrides(
+        [f"method={method}", "budget=laptop", *SHORT, "training.batch_size=8", "training.average_last=0.5"]
+    )
     rng, S, N, D = np.random.default_rng(0), 3, 30, 4
     tables = [Regression(rng.normal(size=(N, D)), rng.normal(size=(N, 1))) for _ in range(S)]
     seeds = [Seeds(*range(10 * place, 10 * place + 5)) for place in range(S)]
@@ -39,6 +42,7 @@ def test_each_fit_is_the_one_that_it_is_alone(method):
         assert monitor.training_seconds > 0
 
 
+@pytest.mark.full
 def test_splits_of_a_cell_have_the_records_that_they_have_alone(tmp_path, capsys):
     cell = [*ITEM, "method=mf,sghmc", "method.num_layers=2", *SHORT]
     for name, how in (("together", ["--batch-splits"]), ("alone", [])):
@@ -63,6 +67,7 @@ def test_splits_of_a_cell_have_the_records_that_they_have_alone(tmp_path, capsys
     assert "6 runs, 0 to do" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_splits_with_unequal_numbers_of_rows_are_trained_alone(tmp_path, monkeypatch):
     from dgpbench.runs import execute
 

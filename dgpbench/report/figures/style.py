@@ -25,6 +25,7 @@ COLOURS = {
     "sgp": "#555555",
     "fc_mc": "#AA4499",
     "mf_ng": "#56B4E9",
+    "fc_ng": "#44AA99",
     "mf_r10": "#56B4E9",
     "aep": "#009E73",
     "fully_factorised": "#009E73",

@@ -57,6 +57,7 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
         return numbers.assign(method=list(runs["series"]), ms_per_step=list(milliseconds))
     tables = [pd.read_csv(path) for path in sorted(folder.glob("*.csv"))]
     tables = [bench for bench in tables if {"code", *ALIKE, *COLUMNS} <= set(bench)]  # not another kind of table
+    tables = [bench.assign(method=_series(bench)) for bench in tables]
     ours = [bench[(bench["code"] == "dgpbench") & bench["ms_per_step"].notna()] for bench in tables]
     of_methods = [[rows[rows["method"] == method] for rows in ours] for method in methods]
     # The longest table of a method: a curve is of one session, since machines differ by the hour.
@@ -71,6 +72,13 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
     for key in [key for key in (*ALIKE, "cpu") if key in rows]:
         rows = rows[rows[key] == rows[key].mode().iloc[0]]
     return rows
+
+
+def _series(bench: pd.DataFrame) -> pd.Series:
+    """Return the method of each timing, with natural gradients as ``fc_ng``."""
+    if "optimiser" not in bench:
+        return bench["method"]
+    return bench["method"].where(bench["optimiser"] != "natgrad_adam", bench["method"] + "_ng")
 
 
 def along(bench: pd.DataFrame, size: str) -> pd.DataFrame:
@@ -88,7 +96,7 @@ def along(bench: pd.DataFrame, size: str) -> pd.DataFrame:
         fixed = fixed[fixed[other] == bench[other].mode().iloc[0]]
     mean = fixed.groupby(["method", size], sort=False, as_index=False)["ms_per_step"].mean()
     mean = mean.rename(columns={size: "value"}).sort_values("value")
-    # fc_natgrad and fc_mc cost what FC costs to leading order.
+    # fc_ng and fc_mc cost what FC costs to leading order.
     exponents = [EXPONENTS.get(method.split("_")[0], {}).get(size, float("nan")) for method in mean["method"]]
     return mean.assign(num_layers=3, size=size, exponent=exponents)
 
