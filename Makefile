@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full test-faults test-mutants tables figures docs bench lint lock clean
+.PHONY: help run test test-full test-faults test-mutants tables figures docs site bench lint lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -53,6 +53,13 @@ figures: $(VENV)/.installed ## draw every figure that has records in results/ to
 docs: $(VENV)/.installed ## write the tables of README.md and docs/ from results/records; ARGS=--check only looks
 	$(BIN)/python -m scripts.docs $(ARGS)
 
+$(VENV)/.installed-site: $(VENV)/.installed
+	$(call install,.[site])
+	@touch $@
+
+site: $(VENV)/.installed-site ## build the site in docs/build; it runs the examples, for some two minutes
+	$(BIN)/python -m sphinx -b html -W --keep-going docs docs/build
+
 bench: $(VENV)/.installed ## time gradient steps against their floors; ARGS='methods=mf,star,fc M=128,64 --output steps.csv'
 	$(BIN)/dgpbench bench steps $(ARGS)
 
@@ -61,7 +68,7 @@ lint: $(VENV)/.installed-dev ## check style and types
 	$(BIN)/ruff format --check dgpbench tests scripts
 	$(BIN)/mypy
 
-lock: $(VENV)/.installed-dev ## write the versions in use to constraints.txt, and the newest for Python 3.13 to its own lock
+lock: $(VENV)/.installed-dev $(VENV)/.installed-site ## write the versions in use to constraints.txt, and the newest for Python 3.13 to its own lock
 	$(BIN)/python -m pip freeze --exclude-editable --exclude dgpbench > constraints.txt
 	printf 'gpflow==2.11.2\n' > $(VENV)/gpflow.in && printf 'numpy>=2.1,<3\n' > $(VENV)/numpy.in
 	$(PIP) uv && $(BIN)/uv pip compile pyproject.toml $(VENV)/gpflow.in --extra dev --override $(VENV)/numpy.in \

@@ -3,7 +3,6 @@
 import json
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dgpbench.benchmarks import cost
@@ -12,7 +11,7 @@ from dgpbench.commands.console import add_item, add_json
 from dgpbench.commands.validate import declared_sizes
 from dgpbench.experiments.items import load
 from dgpbench.experiments.plan import BLOCKED, CONFLICT, MISSING, Planned, count, matrix, plan_of
-from dgpbench.report.collect import collect, frame_of
+from dgpbench.report.collect import collect
 from dgpbench.system.progress import counted, in_words
 
 
@@ -25,8 +24,7 @@ def plan(options: Namespace) -> int:
     """Print done/wanted for each data set and column of an item, and the time left."""
     item = load(options.item, options.overrides)
     runs = plan_of(item)
-    exists = Path(item.results_dir).exists()  # `run` and `reproduce` create the folder
-    records = cost.Records(collect(item.results_dir) if exists else frame_of(()), item.budget, item.protocol)
+    records = cost.Records(collect(item.results_dir), item.budget, item.protocol)
     left = TimeLeft.of([run for run in runs if run.state == MISSING], records)
     if options.json:
         entries = [

@@ -134,7 +134,7 @@ def redo(options: Namespace) -> int:
     """Rerun one run, or all that match; exit code 1 if the scores of one do not match its record."""
     if not (options.all or options.random):
         return _redo(*_named(options.overrides))
-    matching = _matching(options.overrides)
+    matching = _done_runs(options.overrides)
     if options.random:
         return _redo(_stored(random.SystemRandom().choice(matching)))
     codes = {path: _redo(_stored(path)) for path in matching}
@@ -194,7 +194,7 @@ def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
     return stored, table if own else []
 
 
-def _matching(words: Sequence[str]) -> list[str]:
+def _done_runs(words: Sequence[str]) -> list[str]:
     """Return the records of the done runs of an item, or of all items, narrowed by what names a run."""
     from dgpbench.experiments.items import load
     from dgpbench.report import cells

@@ -111,6 +111,6 @@ def test_a_full_folder_for_temporary_files_is_named_as_such(small_disk, monkeypa
         with tempfile.TemporaryFile() as file:
             file.write(b"1" * 20_000)
 
-    monkeypatch.setattr("dgpbench.cli._dispatch", write)
+    monkeypatch.setattr("dgpbench.cli._function", lambda command: write)
     assert main(["list", "methods"]) == 2
     assert f"the folder for temporary files, {disk}, is full" in one_sentence(capsys.readouterr().err)
