@@ -3,6 +3,7 @@
 import json
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dgpbench.benchmarks import cost

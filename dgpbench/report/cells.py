@@ -96,7 +96,7 @@ def _matching(item: Item, sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
     def set_so(changed: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
         if not set(changed) <= set(settings):  # another learning rate is another column
             return False
-        return all(canonical(changed.get(key, setting_in(config, key))) in values for key, values in settings.items())
+        return all(canonical(setting_in(config, key)) in values for key, values in settings.items())
 
     chosen = [set_so(changed[row], config[row]) and is_of_this_code(config[row]["method"]) for row in rows]
     return frame.iloc[rows[np.array(chosen, dtype=bool)]]

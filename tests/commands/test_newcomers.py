@@ -319,6 +319,7 @@ def test_duplicates_that_a_random_split_leaks_are_counted(tmp_path, capsys):
     counts = [re.search(r"(\d+) of 6 test rows are also", capsys.readouterr().out)]
     assert fit_once.command("fit", "method=sgp", *QUICK, *words[1:-1], "--output", str(tmp_path / "model")) == 0
     counts.append(re.search(r"(\d+) of 6 test rows are also", capsys.readouterr().out))
+    assert all(counts)
     assert all(2 <= int(count[1]) <= 6 for count in counts)
 
 
