@@ -36,7 +36,9 @@ always_use_bars_union = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dgpbench"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_sidebars = {"*": []}  # pages at the top have no others beside them
 html_show_sourcelink = False
 html_theme_options = {
     "github_url": REPOSITORY,
