@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from dgpbench.commands.console import add_json
 
+NOT_LISTED = ("dev", "site", "gpu")  # extras of this repository, and one whose line is that of the GPU
+
 
 class Check(NamedTuple):
     """One line: ``ok`` is None for information."""
@@ -62,7 +64,7 @@ def _checks() -> Iterator[Check]:
     else:
         yield Check("imports", "tensorflow, gpflow, tensorflow_probability and pyarrow", True)
     for extra in metadata.metadata("dgpbench").get_all("Provides-Extra") or []:
-        for requirement in _required(extra) if extra != "dev" else ():
+        for requirement in _required(extra) if extra not in NOT_LISTED else ():
             found, fine = _installed(requirement)
             fix = "" if fine else f"in a checkout, pip install '.[{extra}]'"
             yield Check(f"extra {extra}", f"{requirement.name} {found}", None, fix)

@@ -12,6 +12,7 @@ import pytest
 from one_record import forge
 
 from dgpbench.cli import main
+from dgpbench.commands.doctor import NOT_LISTED
 from dgpbench.config import groups
 from dgpbench.methods.plugins import offers
 from dgpbench.runs import store
@@ -424,7 +425,9 @@ def test_doctor_lists_what_each_extra_adds_and_how_to_get_it(capsys):
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     assert main(["doctor"]) == 0
     shown = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("    extra ")]
-    names = {(extra, re.split("[=<>]", text)[0]) for extra in extras if extra != "dev" for text in extras[extra]}
+    names = {
+        (extra, re.split("[=<>]", text)[0]) for extra in extras if extra not in NOT_LISTED for text in extras[extra]
+    }
     assert {(words[1], words[2]) for words in shown} == names
     assert all(words[-1] == f"'.[{words[1]}]'" for words in shown if words[3:5] == ["not", "installed;"])
 

@@ -13,6 +13,7 @@ DATA = "dataset=step"
 OUTSIDE = {
     "results_dir": "elsewhere",
     "num_threads": "2",
+    "device": "auto",
     "plot": "false",
     "progress": "false",
     "timeout_minutes": "5",
