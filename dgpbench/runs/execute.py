@@ -81,8 +81,12 @@ def execute_together(runs: Sequence[Run]) -> list[Outcome]:
                     monitor.started = time.perf_counter() - share
                     outcomes.append(_recorded(run, problem, monitor, started, partial(predict_and_score, fitted)))
                 return outcomes
-    except (Diverged, TimedOut, UserError):
-        pass  # alone, each run meets its own
+    except Exception as problem:  # such as a divergence of one, or too little memory for all
+        why = f"{type(problem).__name__}: {problem}"
+        print(
+            f"dgpbench: {len(runs)} splits cannot be trained as one model ({why}); each is trained alone",
+            file=sys.stderr,
+        )
     return [execute(run) for run in runs]
 
 
