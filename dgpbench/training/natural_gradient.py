@@ -10,6 +10,7 @@ from dgpbench.gp.block_gaussian import BlockGaussian, Blocks
 from dgpbench.training.loops import create_slots
 
 HALVINGS = 30
+LEAF = 256
 
 
 def natural_step(
@@ -23,14 +24,14 @@ def natural_step(
 
     With I + gamma P = V V^T, V upper triangular, C' = C V^{-T} is the lower factor of S' and m' = m - gamma S' dl/dm:
     one product, one Cholesky factor and one solve. Where V does not exist, gamma is halved for all of the batch; after
-    ``HALVINGS`` halvings nothing moves.
+    ``HALVINGS`` halvings nothing moves. Products and solves of triangular matrices go by halves down to ``LEAF`` rows.
 
     :param m: [T, M]
     :param C: lower triangular, [T, M, M]
     :param dm: dl/dm, [T, M]
     :param dC: dl/dC, [T, M, M]
     """
-    P = tf.linalg.band_part(tf.matmul(C, tf.linalg.band_part(dC, -1, 0), transpose_a=True), -1, 0)
+    P = _lower_of_product(C, tf.linalg.band_part(dC, -1, 0))
     P = P + tf.linalg.matrix_transpose(P) - tf.linalg.diag(tf.linalg.diag_part(P))
     eye = tf.eye(tf.shape(C)[-1], dtype=C.dtype)
 
@@ -45,10 +46,52 @@ def natural_step(
 
     gamma = tf.cast(gamma, C.dtype)
     gamma, V, _ = tf.while_loop(failed, halve, (gamma, factor(gamma), tf.constant(0)))
-    new_C = tf.linalg.matrix_transpose(tf.linalg.triangular_solve(V, tf.linalg.matrix_transpose(C), lower=False))
+    new_C = _lower_quotient(C, V)
     new_m = m - gamma * tf.linalg.matvec(new_C, tf.linalg.matvec(new_C, dm, transpose_a=True))  # S' = C' C'^T
     ok = tf.logical_and(_finite(new_C), _finite(new_m))
     return tf.where(ok, new_m, m), tf.where(ok, new_C, C)
+
+
+def _lower_of_product(C: tf.Tensor, D: tf.Tensor) -> tf.Tensor:
+    """tril(C^T D) of lower triangular C and D: for large n a third of the whole product's flops.
+
+    Its blocks are C11^T D11 + C21^T D21 (lower triangle), C22^T D21 and C22^T D22 (lower triangle).
+    """
+    half = C.shape[-1] // 2
+    if 2 * half < LEAF:
+        return tf.linalg.band_part(tf.matmul(C, D, transpose_a=True), -1, 0)
+    (C11, C21, C22), (D11, D21, D22) = _lower_blocks(C, half), _lower_blocks(D, half)
+    above = _lower_of_product(C11, D11) + tf.linalg.band_part(tf.matmul(C21, D21, transpose_a=True), -1, 0)
+    return _from_lower_blocks(above, tf.matmul(C22, D21, transpose_a=True), _lower_of_product(C22, D22))
+
+
+def _lower_quotient(C: tf.Tensor, V: tf.Tensor) -> tf.Tensor:
+    """C V^{-T} of lower triangular C and upper triangular V, itself lower triangular: half the flops of a whole solve.
+
+    Its blocks are X11 = C11 V11^{-T}, X22 = C22 V22^{-T} and X21 = (C21 - X22 V12^T) V11^{-T}.
+    """
+    half = C.shape[-1] // 2
+    if 2 * half < LEAF:
+        return _solve_right(C, V)
+    C11, C21, C22 = _lower_blocks(C, half)
+    V11, V12, V22 = V[:, :half, :half], V[:, :half, half:], V[:, half:, half:]
+    X22 = _lower_quotient(C22, V22)
+    X21 = _solve_right(C21 - tf.matmul(X22, V12, transpose_b=True), V11)
+    return _from_lower_blocks(_lower_quotient(C11, V11), X21, X22)
+
+
+def _solve_right(B: tf.Tensor, V: tf.Tensor) -> tf.Tensor:
+    """B V^{-T} for upper triangular V."""
+    return tf.linalg.matrix_transpose(tf.linalg.triangular_solve(V, tf.linalg.matrix_transpose(B), lower=False))
+
+
+def _lower_blocks(A: tf.Tensor, half: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    return A[:, :half, :half], A[:, half:, :half], A[:, half:, half:]
+
+
+def _from_lower_blocks(A11: tf.Tensor, A21: tf.Tensor, A22: tf.Tensor) -> tf.Tensor:
+    above = tf.pad(A11, [[0, 0], [0, 0], [0, A22.shape[-1]]])
+    return tf.concat([above, tf.concat([A21, A22], axis=-1)], axis=-2)
 
 
 def _upper_cholesky(S: tf.Tensor) -> tf.Tensor:

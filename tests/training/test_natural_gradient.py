@@ -50,6 +50,20 @@ def test_own_step_equals_gpflows_at_a_factor_of_order_one():
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
 
 
+def test_own_step_equals_its_formula_in_as_many_dimensions_as_a_fully_coupled_model_has():
+    rng, n, gamma = np.random.default_rng(3), 601, np.float64(0.3)
+    m, dm = rng.normal(size=(2, 1, n))
+    C, dC = (np.tril(rng.normal(size=(n, n))) / (4 * np.sqrt(n)) + np.eye(n) for _ in range(2))
+    P = np.tril(C.T @ dC)
+    P = P + P.T - np.diag(np.diag(P))  # positive definite with the identity: no step is halved
+    inverse = np.linalg.inv(C)
+    S = np.linalg.inv(inverse.T @ (np.eye(n) + gamma * P) @ inverse)
+    new_m, new_C = natural_step(*map(tf.constant, (m, C[None], dm, dC[None], gamma)))
+    np.testing.assert_array_equal(new_C[0], np.tril(new_C[0]))
+    np.testing.assert_allclose(new_C[0] @ tf.transpose(new_C[0]), S, rtol=0, atol=1e-11 * np.abs(S).max())
+    np.testing.assert_allclose(new_m[0], m[0] - gamma * S @ dm[0], rtol=0, atol=1e-10)
+
+
 def optimiser(q, gamma, learning_rate=1e-12):
     return NaturalGradientAdam(
         q, tf_keras.optimizers.legacy.Adam(learning_rate, epsilon=1e-8), lambda step: tf.constant(gamma, tf.float64)

@@ -10,7 +10,7 @@ from dgpbench.cli import main
 from dgpbench.data.standardise import Regression
 from dgpbench.methods import structured
 from dgpbench.methods.interface import Seeds
-from dgpbench.runs import store
+from dgpbench.runs import execute, store
 from dgpbench.runs.fit import trains_together
 from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.monitor import Monitor
@@ -40,6 +40,18 @@ def test_each_fit_is_the_one_that_it_is_alone(method):
             assert row.iteration == other.iteration
             np.testing.assert_allclose(row.elbo, other.elbo, rtol=1e-9)
         assert monitor.training_seconds > 0
+
+
+def test_splits_without_memory_for_one_model_are_trained_alone(tmp_path, capsys, monkeypatch):
+    def without_memory(*_):
+        raise MemoryError("too little")
+
+    monkeypatch.setattr(execute, "fit_together", without_memory)
+    fixed = ["method=sgp", "dataset=boston", "budget=smoke", f"results_dir={tmp_path}", *SHORT]
+    outcomes = execute.execute_together([resolve_overrides([*fixed, f"split={split}"]) for split in (0, 1)])
+    assert [outcome.status for outcome in outcomes] == ["done", "done"]
+    said = "2 splits cannot be trained as one model (MemoryError: too little); each is trained alone"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.full
