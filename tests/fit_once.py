@@ -19,7 +19,7 @@ from dgpbench.methods.interface import FitSettings, Seeds, fit_function
 from dgpbench.runs import store
 from dgpbench.runs.resolve import resolve_overrides
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.monitor import Monitor
+from dgpbench.training.monitor import Monitor, Scored
 
 QUIET = ("progress=false", "plot=false")
 
@@ -189,8 +189,10 @@ def _made_up(run: Any, problem: Any, log: Monitor) -> Any:
     M, L, draws = 4, run.method.num_layers, np.random.default_rng(run.split)
     log.tracing_seconds, log.training_seconds, log.prediction_seconds = 2.0, 3.0, 1.0
     log.started -= 6.0  # the whole run took them too
+    if getattr(run.training, "trace_test", False):
+        log.test = lambda predict: Scored(-2.0, 3.0)
     for row in range(1, 21):  # the objective is largest in the middle, not at the end
-        log.record(10 * row, -100.0 + 50.0 * (row == 10) + row, None, 200)
+        log.record(10 * row, -100.0 + 50.0 * (row == 10) + row, None, 200, problem)
     targets = problem.targets
     mean = targets.mean() + 0.5 * (targets - targets.mean()) + draws.normal(0, 0.1 * targets.std(), (3, *targets.shape))
     mixture = GaussianMixture(mean, np.full(mean.shape, targets.var()))

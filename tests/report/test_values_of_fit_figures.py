@@ -171,21 +171,17 @@ def test_boxes_are_quartiles_of_the_final_elbos_over_splits(drawn, results):
     assert [text.get_text() for text in ax.get_xticklabels()] == ["MF L3\nn = 10", "STAR L3\nn = 10"]
 
 
-@pytest.mark.parametrize("traced", [True, False])
-def test_scores_are_drawn_against_seconds_by_trace_or_at_the_end(drawn, results, traced):
-    trace = trace_of(1)
-    if traced:
-        trace = trace.assign(test_rmse=np.linspace(9, 3, 30), test_tll=np.linspace(-3, -2, 30))
+def test_scores_along_the_trace_are_drawn_against_seconds(drawn, results):
+    trace = trace_of(1).assign(test_rmse=np.linspace(9, 3, 30), test_tll=np.linspace(-3, -2, 30))
     seconds = {"tracing": 5.0, "training": 40.0, "prediction": 7.0, "total": 52.0}
     identity = {"task": "fixed", "dataset": "year", "method": "mf", "protocol": "hernandez2018"}
-    overrides = {"training.num_samples": 10}
+    overrides = {"training.num_samples": 10, "training.trace_test": True}
     write_toy(
         results, {"rmse": 3.5, "tll": -2.25}, trace=trace, overrides=overrides, record={"seconds": seconds}, **identity
     )
     (figure,) = drawn("hernandez2018_fig531", "method=mf")
-    for ax, metric, at_end in zip(figure.axes, ("rmse", "tll"), (3.5, -2.25), strict=True):
-        expected = (trace["seconds"], trace[f"test_{metric}"]) if traced else ([40.0], [at_end])
-        assert_drawn(ax, {"MF R10 L3": expected})
+    for ax, metric in zip(figure.axes, ("rmse", "tll"), strict=True):
+        assert_drawn(ax, {"MF R10 L3": (trace["seconds"], trace[f"test_{metric}"])})
         assert ax.get_xscale() == "log"
         assert {"rmse": "RMSE", "tll": "test log-likelihood"}[metric] in ax.get_ylabel()
 

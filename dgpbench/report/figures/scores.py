@@ -60,16 +60,11 @@ def elbo_boxes(item: Item, runs: pd.DataFrame) -> list[Panel]:
 
 
 def score_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """RMSE and TLL against seconds, along the trace if it has them, else at the end (thesis, Fig. 5.3)."""
+    """RMSE and TLL of the test rows against seconds, along the trace (thesis, Fig. 5.3)."""
     traced, panels = tables(runs, store.TRACE), []
     for metric in ("rmse", "tll"):
-        if f"test_{metric}" in traced:
-            frame = traced.dropna(subset=[f"test_{metric}"])
-            frame = frame.assign(score=frame[f"test_{metric}"].astype(float))
-        else:
-            frame = runs.drop(columns=["count", "wanted"]).assign(
-                method=runs["series"], run=runs["path"], seconds=runs["seconds_training"], score=runs[metric]
-            )
+        frame = traced.dropna(subset=[f"test_{metric}"])
+        frame = frame.assign(score=frame[f"test_{metric}"].astype(float))
         for dataset, rows in per_dataset(frame):
             panels += curves(dataset, draw_score_against_seconds, rows.assign(metric=metric), runs)
     return panels
@@ -192,15 +187,14 @@ def draw_elbo_boxes(frame: pd.DataFrame, ax: Axes) -> None:
 
 
 def draw_score_against_seconds(frame: pd.DataFrame, ax: Axes) -> None:
-    """Draw a score against training time, one curve for each run with several rows.
+    """Draw a score against training time, one curve for each run.
 
     :param frame: columns method, num_layers, run, metric, seconds, score
     """
     for name, look, rows in entries(frame):
         for number, (_, run) in enumerate(rows.groupby("run", sort=False)):
             ordered = run.sort_values("seconds")
-            style = look.of_points() if len(ordered) == 1 else look.of_line()
-            ax.plot(ordered["seconds"], ordered["score"], label=name if number == 0 else None, **style)
+            ax.plot(ordered["seconds"], ordered["score"], label=name if number == 0 else None, **look.of_line())
     log_scale(ax, "x")
     ax.set(xlabel="training time (s)", ylabel=axis_label(frame["metric"].iloc[0]))
 
