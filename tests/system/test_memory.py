@@ -1,0 +1,25 @@
+"""Memory that a step frees serves the next one."""
+
+import subprocess
+import sys
+
+import pytest
+
+PAGES_OF_A_SECOND_ARRAY = """
+import resource
+from dgpbench.system import tf_session
+
+tf_session.start(1, "float64")
+import tensorflow as tf
+
+for _ in range(2):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    tf.fill([2**23], tf.constant(1.0, tf.float64))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other C libraries decide by themselves")
+def test_an_array_takes_the_pages_of_the_one_that_was_freed():
+    child = subprocess.run([sys.executable, "-c", PAGES_OF_A_SECOND_ARRAY], capture_output=True, text=True, check=True)
+    assert int(child.stdout) < 100  # of the 16,384 pages of 64 MB
