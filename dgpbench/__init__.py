@@ -10,7 +10,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"
 __all__ = ["DeepGPRegressor", "load", "load_results", "log_score", "neg_crps"]
 
 if TYPE_CHECKING:

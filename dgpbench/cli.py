@@ -6,16 +6,17 @@ interrupted. A command's module is imported only when it is called, so ``--help`
 
 import argparse
 import io
+import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dgpbench import __version__
-from dgpbench.commands.console import Parser
+from dgpbench.commands.console import Parser, add_overrides
 from dgpbench.errors import UserError, printable
 from dgpbench.system import files, interrupts
 
@@ -37,10 +38,12 @@ COMMANDS = {
     "bench": "milliseconds per gradient step, beside a counted floor and beside peers",
     "report": "write one offline HTML file with all tables, comparisons, statistics and figures",
     "cite": "citation and licence of a method or data set",
+    "completion": "print a script that completes commands, options and names in a shell",
     "check-method": "check that a method fulfils the contract",
     "doctor": "versions, threads, cache, and what is missing",
 }
 WITH_ACTIONS = ("data", "results", "bench")  # without an action they print their help
+HYDRAS = ("run", "validate")  # Hydra parses their arguments
 # Spaces of other widths and the joiners of scripts occur in real names, and are harmless.
 KEPT = "\n\t\u00a0\u2009\u202f\u3000\u200c\u200d"
 
@@ -70,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             output, errors = (each and EscapingStream(each) for each in (sys.stdout, sys.stderr))
-            with redirect_stdout(output), redirect_stderr(errors):
+            with redirect_stdout(output), redirect_stderr(errors), _printed_log():
                 code = _handle(arguments)
         finally:
             if sys.stdout is not None:  # None if it was closed before the start
@@ -87,6 +90,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dgpbench: {message}", file=sys.stderr)
         return 2
     return code
+
+
+@contextmanager
+def _printed_log() -> Iterator[None]:
+    """Print on standard error what the package logs."""
+    logger, handler = logging.getLogger("dgpbench"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("dgpbench: %(message)s"))
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _discard_output() -> None:
@@ -109,7 +124,7 @@ def _handle(arguments: list[str]) -> int:
                 arguments = take_flags(arguments)
             if arguments in ([], *([name] for name in WITH_ACTIONS)):
                 arguments = [*arguments, "--help"]
-            if arguments[:1] in (["run"], ["validate"]):  # Hydra parses their arguments
+            if arguments and arguments[0] in HYDRAS:
                 return _function(arguments[0])(arguments[1:])
             options = _parse(arguments)
             return _function(options.command)(options)
@@ -137,8 +152,8 @@ def _function(command: str) -> Callable[..., int]:
     return getattr(module, module.__name__.rpartition(".")[2])
 
 
-def build_parser(command: str = "") -> argparse.ArgumentParser:
-    """Return the parser of the command line, with the arguments of one command."""
+def build_parser(complete: Collection[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the arguments of some commands."""
     parser = Parser(
         prog="dgpbench",
         description="Reproducible benchmarks of deep Gaussian processes for regression.",
@@ -148,14 +163,18 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
         subparser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        if name == command:
+        if name in HYDRAS and name in complete:
+            add_overrides(subparser, "choices and settings")
+        elif name in complete:
             _module(name).add_arguments(subparser)
     return parser
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options; overrides may follow options, which argparse alone does not accept."""
-    parser = build_parser(next((text for text in arguments if text in COMMANDS), ""))
+    command = next((text for text in arguments if text in COMMANDS), "")
+    parser = build_parser(COMMANDS if command == "completion" else (command,))
+    parser.set_defaults(parser=parser)
     options, rest = parser.parse_known_args(arguments)
     if rest and (not hasattr(options, "overrides") or any(text.startswith("-") for text in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")

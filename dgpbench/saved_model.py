@@ -12,11 +12,11 @@ exists, the model is complete, and a change is noticed. Both are checked when th
 
 import hashlib
 import json
+import logging
 import math
-import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -62,6 +62,7 @@ HOW = (
 ROWS_AT_ONCE = 8192  # with mixtures in memory together
 NUMBERS_AT_ONCE = 2**23  # rows times components of the mixtures in memory together
 MOST_LETTERS = 300  # of another package's message
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -305,17 +306,18 @@ def save(model: Model, directory: str | Path) -> Path:
 # Load -----------------------------------------------------------------------------------------------------------------
 
 
-def load(directory: str | Path, say: Callable[[str], object] = warnings.warn) -> Model:
+def load(directory: str | Path) -> Model:
     """Load the model that ``save`` wrote, or that of a finished run.
 
-    :param say: receives a warning if a change of the model could not be detected
+    Logs a warning if a change of the model could not be detected.
+
     :raises UserError: if there is no model, or it is damaged, changed or of a later dgpbench
     """
     directory = Path(directory).expanduser()
     if not (directory / MODEL).exists() and not (directory / store.RECORD).exists():
         raise UserError(f"{directory} does not contain a model; {HOW}")
     with refusing(f"{directory} cannot be loaded"):
-        facts = _facts(directory, say) if (directory / MODEL).exists() else _facts_of_run(directory)
+        facts = _facts(directory) if (directory / MODEL).exists() else _facts_of_run(directory)
         about, files = facts["about"], facts["files"]
         choices = typed(Choices, about["choices"], "choices")
         if any(str(key).endswith("_file") for key in choices.overrides):
@@ -331,7 +333,7 @@ def load(directory: str | Path, say: Callable[[str], object] = warnings.warn) ->
         return Model(description, arrays, about, str(directory))
 
 
-def _facts(directory: Path, say: Callable[[str], object]) -> Mapping[str, Any]:
+def _facts(directory: Path) -> Mapping[str, Any]:
     path = _regular(directory / MODEL)
     if path.stat().st_size > LARGEST:
         raise ValueError(f"{MODEL} is {path.stat().st_size:,} bytes long")
@@ -342,7 +344,9 @@ def _facts(directory: Path, say: Callable[[str], object]) -> Mapping[str, Any]:
     if typed(int, facts["model"]["format"], "format") <= FORMAT and made not in (None, config_hash(facts)):
         raise ValueError(f"{MODEL} was changed after it was saved: its digest is not that of its content")
     if made is None:
-        say(f"{directory} was saved by an earlier dgpbench, without a digest: nothing shows whether it was changed")
+        logger.warning(
+            "%s was saved by an earlier dgpbench, without a digest: nothing shows whether it was changed", directory
+        )
     return facts
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from dgpbench.commands.console import add_overrides, say
+from dgpbench.commands.console import add_overrides
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
 from dgpbench.data.cells import TableSettings
@@ -43,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def predict(options: Namespace) -> int:
     """Read, predict and write some thousands of rows at a time, so that a million rows fit in memory."""
     quantiles = _quantiles(options.quantiles)
-    model = load(options.model, lambda text: say(f"dgpbench: {text}"))
+    model = load(options.model)
     if not model.description.family.startswith(OUTSIDE):  # a plug-in may use tf.keras
         tf_session.start(model.description.num_threads, model.description.settings.precision, bare=True)
     path, unknown = Path(options.table), Counter[tuple[str, str]]()

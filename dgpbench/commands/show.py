@@ -1,4 +1,4 @@
-"""``dgpbench show RUN``: print a record or a model, and draw the picture of a run."""
+"""``dgpbench show RUN``: print a record or a model, draw the picture of a run, and write its trace for TensorBoard."""
 
 import json
 from argparse import ArgumentParser, Namespace
@@ -10,10 +10,15 @@ from dgpbench import saved_model
 from dgpbench.commands.console import PICTURES, add_json, format_of
 from dgpbench.errors import UserError
 from dgpbench.runs import store, summary
+from dgpbench.runs.identity import Identity
+from dgpbench.system import tf_session
+from dgpbench.system.files import check_folder
+
+EVENTS = ".dgpbench"  # end of the name of an event file
 
 
 def show(options: Namespace) -> int:
-    """Print a run's scores and settings; with ``--plot`` write its picture."""
+    """Print a run's scores and settings; with ``--plot`` and ``--tensorboard`` write its picture and its trace."""
     if options.output and not options.plot:
         raise UserError(f"--output {options.output} is where --plot writes the picture; give both, or neither")
     if options.plot:
@@ -24,6 +29,8 @@ def show(options: Namespace) -> int:
     if (path / saved_model.MODEL).is_file():
         if options.plot:
             raise UserError(f"{path} is a model: it has no runs to draw; `dgpbench fit` draws its held-out rows")
+        if options.tensorboard:
+            raise UserError(f"{path} is a model, which has no trace; name the directory of a run")
         record: Mapping[str, Any] = saved_model.load(path).about
         num_test = record.get("held_out", 0)
         held_out = num_test and summary.held_out_lines(num_test, record["data"]["n"] - num_test, record["scores"])
@@ -42,11 +49,13 @@ def show(options: Namespace) -> int:
     print(json.dumps(record, indent=2) if options.json else "\n".join(lines))
     for problem in store.verify_run(directory) if directory else ():
         print(f"damaged: {problem}")
-    if options.plot and not directory:
+    if (options.plot or options.tensorboard) and not directory:
         raise UserError(
-            f"{source} is a compact record: a picture needs the run's own files, below results/runs where it "
-            "was executed"
+            f"{source} is a compact record: a picture or a trace needs the run's own files, below results/runs where "
+            "it was executed"
         )
+    if directory and options.tensorboard:
+        print(f"events: {write_events(directory, record, Path(options.tensorboard))}")
     if directory and options.plot:
         from dgpbench.report.figures.run_figure import save_run_figure
 
@@ -57,6 +66,36 @@ def show(options: Namespace) -> int:
         except ValueError as problem:
             raise UserError(f"there is no picture to draw: {problem}; run it again to replace it") from None
     return 0
+
+
+def write_events(directory: Path, record: Mapping[str, Any], folder: Path) -> Path:
+    """Write the trace of a run as TensorBoard events, to a directory with the run's name below ``folder``.
+
+    :raises UserError: if the run has no trace, or the directory cannot be written
+    """
+    import pandas as pd
+
+    if store.TRACE not in record["files"]:
+        raise UserError(f"{directory} has no trace: its method records none, or it ended too early")
+    try:
+        trace = pd.read_parquet(directory / store.TRACE).set_index("iteration")
+    except (OSError, ValueError) as problem:
+        raise UserError(f"{directory / store.TRACE} cannot be read ({problem}); rerun the run") from None
+    target = folder / Identity(**record["identity"]).key
+    check_folder(target, "choose another folder with --tensorboard")
+    for earlier in target.glob(f"events.*{EVENTS}"):
+        earlier.unlink()
+    tf_session.start(1, "float64")
+    import tensorflow as tf
+
+    # tf.summary.scalar would do this, but is part of the package tensorboard.
+    scalar = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"}, data_class="DATA_CLASS_SCALAR")
+    tags = {"elbo": record.get("objective", "objective")}
+    with tf.summary.create_file_writer(str(target), filename_suffix=EVENTS).as_default():
+        for name, column in trace.items():
+            for iteration, value in column.dropna().items():
+                tf.summary.write(tags.get(name, name), tf.cast(value, tf.float32), iteration, scalar)
+    return target
 
 
 def run_directory(given: str) -> Path:
@@ -97,5 +136,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     place = "a run's directory, below results/runs, FILE.jsonl:LINE, or the directory of a fitted model"
     parser.add_argument("run", help=place)
     parser.add_argument("--plot", action="store_true", help="draw its picture")
+    events = "write its trace as TensorBoard event files below DIRECTORY"
+    parser.add_argument("--tensorboard", metavar="DIRECTORY", help=events)
     parser.add_argument("--output", help="file of the picture (default: figure.png beside the record)")
     add_json(parser, "print the record")

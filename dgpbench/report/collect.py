@@ -6,14 +6,14 @@ run's directory, or FILE:LINE of a compact record without files; ``compact`` is 
 direct comparisons with other runs, by their ``key``.
 """
 
-import sys
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dgpbench.config.canonical import canonical
 from dgpbench.data.splits import is_evaluation_split
-from dgpbench.errors import UserError
+from dgpbench.errors import UserError, printable
 from dgpbench.runs import store
 from dgpbench.runs.compact_records import StoredRecord
 
@@ -25,11 +25,14 @@ PLAIN = ("status", "reason", "iterations", "num_parameters", "config_hash", "con
 ROWS = ("n_train", "n_test")
 COLUMNS = (*IDENTITY, "is_evaluation_split", "overrides", *PLAIN, *ROWS, "path", "key", "compact", "against")
 
+logger = logging.getLogger(__name__)
+
 
 def load_results(results_dir: str | Path = "results") -> "pd.DataFrame":
     """Return one row for each run of ``results_dir``, in columns that ``DataFrame.to_parquet`` accepts.
 
-    ``overrides`` and ``config`` are JSON texts: '{}' without overrides.
+    ``overrides`` and ``config`` are JSON texts: '{}' without overrides. Records that cannot be read are left out, and
+    the logger ``dgpbench`` has a warning for each.
 
     :raises UserError: for a file, a missing folder, or runs/ or records/ itself
     """
@@ -38,7 +41,7 @@ def load_results(results_dir: str | Path = "results") -> "pd.DataFrame":
 
 
 def collect(results_dir: str | Path = "results", *, required: bool = False) -> "pd.DataFrame":
-    """Return one row for each run of ``results_dir``; problems with it and its records go to standard error.
+    """Return one row for each run of ``results_dir``; problems with it and its records are logged as warnings.
 
     Columns: ``COLUMNS``, each score under its own name, ``seconds_tracing``, ``seconds_training``, ... Splits that this
     package's settings were chosen on are False in ``is_evaluation_split``: no mean of scores includes them.
@@ -52,7 +55,7 @@ def collect(results_dir: str | Path = "results", *, required: bool = False) -> "
         raise UserError(no_results)
     frame = frame_of(store.find(results_dir))
     for sentence in (*([] if no_results is None else [no_results]), *frame.attrs["problems"]):
-        print(f"dgpbench: {sentence}", file=sys.stderr)
+        logger.warning(printable(sentence))
     return frame
 
 

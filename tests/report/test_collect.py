@@ -35,21 +35,21 @@ def test_a_folder_without_records_is_an_empty_frame(results):
 
 
 @pytest.mark.parametrize("text", ["", '{"schema": 1, "sta', "[]", '{"schema": 1}', "\x00\x01"])
-def test_a_damaged_record_is_named_and_skipped(results, toy, capsys, text):
+def test_a_damaged_record_is_named_and_skipped(results, toy, caplog, text):
     toy(split=0)
     (toy(split=1) / "record.json").write_text(text)
     frame = collect(results)
     assert frame["split"].tolist() == [0]
-    assert "split1-seed0" in capsys.readouterr().err
+    assert "split1-seed0" in caplog.text
     assert len(frame.attrs["problems"]) == 1
 
 
-def test_a_run_in_a_directory_that_was_copied_is_named_and_not_counted(results, toy, capsys):
+def test_a_run_in_a_directory_that_was_copied_is_named_and_not_counted(results, toy, caplog):
     path = toy({"tll": -2.0}, split=0)
     shutil.copytree(path, path.with_name("split0-seed0.old"))
     frame = collect(results)
     assert frame["split"].tolist() == [0]
-    assert "split0-seed0.old holds the record of another run" in capsys.readouterr().err
+    assert "split0-seed0.old holds the record of another run" in caplog.text
 
 
 def test_a_record_without_an_identity_is_skipped(results, toy):
