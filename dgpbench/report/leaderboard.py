@@ -1,7 +1,7 @@
 """Data of the report's leaderboard: scores of each group of runs, and every run.
 
 A *board* is a task, protocol and budget. Its methods are ranked on the same splits of each data set, those that most of
-them have. Groups are those of ``html_grids.with_groups``. The script of the page ranks and draws what the reader chooses.
+them have. Groups are those of ``html_grids.with_groups``. The page's script ranks and draws what the reader chooses.
 """
 
 import os
@@ -68,7 +68,7 @@ def _described(row: Any) -> dict[str, Any]:
 def _scores(frame: pd.DataFrame, metrics: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each group with its median seconds and its scores as (mean, mean loss, text), by metric.
 
-    The numbers are None unless all splits of the board have the score. Splits on which settings were tuned are left out.
+    The numbers are None unless all splits of the board have the score. Splits that settings were tuned on are left out.
     """
     for _, rows in frame[frame["is_evaluation_split"]].groupby([*BOARD, "dataset"], sort=False):
         splits = _usual_splits(rows)

@@ -200,14 +200,14 @@ function pareto(ranked, datasets) {  // of one data set its scores, of several t
   const steps = high - low > 3 ? [1] : [1, 2, 5], powers = [-4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6];
   const ticks = powers.flatMap(power => steps.map(step => step * 10 ** power)).filter(each => x(each) >= 70 && x(each) <= 810), lines = [];
   const marks = near.map(each => {
-    const isFront = front.includes(each), at = x(each.seconds), right = at > 600, place = y(each.loss);
+    const isFront = front.includes(each), at = x(each.seconds), left = at > 220, place = y(each.loss);
     const shape = isFront ? svg("rect", {x: at - 5, y: place - 5, width: 10, height: 10}) : svg("circle", {cx: at, cy: place, r: 4});
     shape.append(svg("title", {}, `${each.name}: ${shown(each)}, ${each.seconds.toFixed(1)} s`));
     if (!isFront) return shape;
-    let beside = place + 4;  // the first line of text that no other label is on
+    let beside = place + 4;  // no point is faster and better, to the left of it; labels are on lines of their own
     while (lines.some(other => Math.abs(other - beside) < 13)) beside += 13;
     lines.push(beside);
-    return svg("g", {}, shape, label(at + (right ? -9 : 9), beside, right ? "end" : "start", each.name));
+    return svg("g", {}, shape, label(at + (left ? -9 : 9), beside, left ? "end" : "start", each.name));
   });
   const what = one ? `${form.metric.value} on ${datasets[0]}` : `mean rank in ${form.metric.value} over ${datasets.length} data sets`, ends = near.filter(each => [best, worst].includes(each.loss));
   return [picture(370, `${what} against seconds`, line(70, 335, 810, 335), line(70, 25, 70, 335), label(440, 365, "middle", "seconds of a run"), label(70, 12, "start", `${what}: better is higher`),
