@@ -12,9 +12,10 @@ from dataclasses import fields
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pandas as pd
 
-from dgpbench.predictive.scores import METRICS
+from dgpbench.predictive.scores import METRICS, Metric
 from dgpbench.report import cells, statistics
 from dgpbench.report.tables import unit_of
 from dgpbench.runs.identity import Identity
@@ -70,22 +71,26 @@ def _scores(frame: pd.DataFrame, metrics: list[str]) -> Iterator[tuple[str, dict
 
     The numbers are None unless all splits of the board have the score. Splits that settings were tuned on are left out.
     """
-    for _, rows in frame[frame["is_evaluation_split"]].groupby([*BOARD, "dataset"], sort=False):
+    columns = [*BOARD, "dataset", "group", "settings", "split", "status", "seconds_total", *metrics]
+    for _, rows in frame.loc[frame["is_evaluation_split"], columns].groupby([*BOARD, "dataset"], sort=False):
         splits = _usual_splits(rows)
         for group, runs in rows[rows["split"].isin(splits)].groupby("group", sort=False):
             done = runs[runs["status"] == "done"]
-            scores: dict[str, tuple[float | None, float | None, str]] = {}
-            for name in metrics:
-                values = done[name].dropna().astype(float)
-                if len(values) < len(splits):
-                    is_none = values.empty and len(done) == len(splits)
-                    scores[name] = None, None, cells.NONE if is_none else f"{len(values)}/{len(splits)}"
-                    continue
-                digits, mean = decimals(values.mean(), 3), float(values.mean())
-                error = f" ({values.sem():.{digits}f})" if len(values) > 1 else ""
-                scores[name] = mean, float(values.map(METRICS[name].loss).mean()), f"{mean:.{digits}f}{error}"
+            scores = {}
+            for name, column in zip(metrics, done[metrics].to_numpy(dtype=float).T, strict=True):
+                values = column[np.isfinite(column)]
+                scores[name] = _score(METRICS[name], values, len(splits), len(done))
             seconds = float(done["seconds_total"].median()) if len(done) == len(splits) else None
             yield group, {"scores": scores, "seconds": seconds}
+
+
+def _score(metric: Metric, values: np.ndarray, wanted: int, done: int) -> tuple[float | None, float | None, str]:
+    if len(values) < wanted:
+        return None, None, cells.NONE if not len(values) and done == wanted else f"{len(values)}/{wanted}"
+    mean = float(values.mean())
+    digits = decimals(mean, 3)
+    error = f" ({values.std(ddof=1) / np.sqrt(wanted):.{digits}f})" if wanted > 1 else ""
+    return mean, float(np.mean([metric.loss(value) for value in values])), f"{mean:.{digits}f}{error}"
 
 
 def _usual_splits(rows: pd.DataFrame) -> tuple[int, ...]:

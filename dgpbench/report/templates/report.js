@@ -47,20 +47,20 @@ function allRuns() {
     columnDefs: [], columns: [
       {title: "data set", data: run => group(run).dataset, ...text},
       {title: "method", data: run => group(run).method, ...text},
-      {title: "changed", data: run => group(run).changed, className: "settings", ...text},
       {title: "split", data: run => run[1], ...number},
-      {title: "status", data: run => run[3] ? `${run[2]}: ${run[3]}` : run[2], className: "settings", ...text},
+      {title: "status", data: run => run[3] ? `${run[2]}: ${run[3]}` : run[2], className: "long", ...text},
       {title: metric, data: run => run[8][metrics.indexOf(form.metric.value)] ?? "", ...number},
       {title: "seconds", data: run => run[4], ...number},
       {title: "hash", data: run => run[5], ...text},
       {title: "commit", data: run => run[6], ...text},
+      {title: "command", data: run => `${group(run).command} split=${run[1]}`, className: "long command", ...text},
       {title: "record", data: run => run[7], render: (path, type) => type === "display" ? html("a", {href: record(path)}, `${folder}/${path}`) : path},
+      {title: "changed", data: run => group(run).changed, className: "long", ...text},
       ...AXES.map(axis => ({title: axis, data: run => group(run)[axis], ...text})),
-      {title: "command", data: run => `${group(run).command} split=${run[1]}`, className: "command", ...text},
     ],
   });
-  if (runs.column(5).title() !== metric) {
-    runs.column(5).title(metric);
+  if (runs.column(4).title() !== metric) {
+    runs.column(4).title(metric);
     runs.rows().invalidate("data").draw(false);
   }
   return runs;
@@ -68,7 +68,7 @@ function allRuns() {
 function list(groups, what) {
   byId("all-runs").open = true;
   allRuns().search.fixed("behind", groups && ((_, run) => groups.includes(run[0])));
-  runs.search("").order(groups ? [3, "asc"] : []).draw();
+  runs.search("").order(groups ? [2, "asc"] : []).draw();
   byId("filter").hidden = groups === null;
   byId("filter").firstElementChild.textContent = `Only the runs behind ${what} are shown.`;
 }
