@@ -35,7 +35,6 @@ class Metric:
     :param function: takes ``columns``, each [N, P], in their order
     :param unit: ``nats``, ``units of y`` or ``share``
     :param direction: ``higher`` or ``lower`` is better, or ``nearer`` to ``target``
-    :param summary: whether the report's overview of all runs shows it
     """
 
     name: str
@@ -44,7 +43,6 @@ class Metric:
     unit: str
     direction: str
     target: float | None = None
-    summary: bool = False
 
     def of(self, rows: Rows) -> float:
         """Return the score of rows with its columns."""
@@ -61,13 +59,13 @@ METRICS: dict[str, Metric] = {}
 
 
 def metric(
-    *columns: str, unit: str, direction: str, target: float | None = None, summary: bool = False
+    *columns: str, unit: str, direction: str, target: float | None = None
 ) -> Callable[[Callable[..., float]], Callable[..., float]]:
     """Register a function of some columns of ``per_row`` as a metric under its own name."""
 
     def register(function: Callable[..., float]) -> Callable[..., float]:
         name = function.__name__
-        METRICS[name] = Metric(name, function, columns, unit, direction, target, summary)
+        METRICS[name] = Metric(name, function, columns, unit, direction, target)
         return function
 
     return register
@@ -85,7 +83,7 @@ def all_scores(rows: Rows) -> dict[str, float]:
     return values
 
 
-@metric("log_density", unit="nats", direction="higher", summary=True)
+@metric("log_density", unit="nats", direction="higher")
 def tll(log_density: np.ndarray) -> float:
     """Test log-likelihood, mean_n log p(y_n); of a mixture, log 1/S sum_s N(y_n; m_ns, v_ns)."""
     return log_density.mean()
@@ -97,13 +95,13 @@ def nlpp(log_density: np.ndarray) -> float:
     return -tll(log_density)
 
 
-@metric("y", "mean", unit="units of y", direction="lower", summary=True)
+@metric("y", "mean", unit="units of y", direction="lower")
 def rmse(y: np.ndarray, mean: np.ndarray) -> float:
     """Root mean squared error of the predictive mean, sqrt(mean_n (y_n - E[y_n])^2)."""
     return np.sqrt(np.mean((mean - y) ** 2))
 
 
-@metric("crps", unit="units of y", direction="lower", summary=True)
+@metric("crps", unit="units of y", direction="lower")
 def crps(of_rows: np.ndarray) -> float:
     """Continuous ranked probability score, the mean over rows."""
     return of_rows.mean()
@@ -132,13 +130,13 @@ def coverage_90(pit: np.ndarray) -> float:
     return coverage(pit, 0.90)
 
 
-@metric("pit", unit="share", direction="nearer", target=0.95, summary=True)
+@metric("pit", unit="share", direction="nearer", target=0.95)
 def coverage_95(pit: np.ndarray) -> float:
     """Share of targets inside the central 95 % interval."""
     return coverage(pit, 0.95)
 
 
-@metric("pit", unit="share", direction="lower", summary=True)
+@metric("pit", unit="share", direction="lower")
 def calibration_error(pit: np.ndarray) -> float:
     """Mean over p = 0.05, 0.10, ..., 0.95 of |coverage_p - p|.
 

@@ -16,6 +16,7 @@ from dgpbench.data.splits import is_evaluation_split
 from dgpbench.errors import UserError, printable
 from dgpbench.runs import store
 from dgpbench.runs.compact_records import StoredRecord
+from dgpbench.runs.record import commit_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 IDENTITY = ("task", "dataset", "method", "num_layers", "protocol", "budget", "split", "seed")
 PLAIN = ("status", "reason", "iterations", "num_parameters", "config_hash", "config")
 ROWS = ("n_train", "n_test")
-COLUMNS = (*IDENTITY, "is_evaluation_split", "overrides", *PLAIN, *ROWS, "path", "key", "compact", "against")
+COLUMNS = (*IDENTITY, "is_evaluation_split", "overrides", *PLAIN, "commit", *ROWS, "path", "key", "compact", "against")
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ def frame_of(runs: "Iterable[StoredRecord | ValueError]") -> "pd.DataFrame":
         who, config, data = record["identity"], record["config"], record.get("data") or {}
         named = {key: who[key] for key in (*IDENTITY, "overrides")}
         plain = {key: record.get(key) for key in PLAIN} | {key: data.get(key) for key in ROWS}
+        plain["commit"] = commit_of(record)
         evaluates = {"is_evaluation_split": is_evaluation_split(who, config.get("dataset", {}))}
         seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
         where = {"path": found.source, "key": found.key, "compact": found.compact, "against": found.against}

@@ -1,20 +1,22 @@
-"""The report: one HTML file without other files, network access or scripts but its own few lines.
+"""The report: one HTML file without other files or network access: a leaderboard, every item, and every run.
 
 The template escapes every text from a record or file; figures alone are markup: matplotlib escapes the names in them.
+The script of the page draws the leaderboard and the list of runs; DataTables, from the package itables, sorts tables.
 """
 
 import gc
+import gzip
 import io
-import os
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from importlib.resources import files as resources
 from multiprocessing import forkserver, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import quote
 
 import pandas as pd
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -26,12 +28,11 @@ from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, load
 from dgpbench.methods.plugins import load as load_plugin
 from dgpbench.methods.plugins import loaded
-from dgpbench.report import cells, html_grids, published, tables
+from dgpbench.report import cells, html_grids, leaderboard, published, tables
 from dgpbench.report.collect import collect
 from dgpbench.report.compare import of_cells
 from dgpbench.report.figures.item_figures import figures
 from dgpbench.report.figures.style import house_style
-from dgpbench.runs import store
 from dgpbench.system import files
 
 IMPORTED = [__name__, "scipy.stats"]  # modules that sections need
@@ -42,7 +43,7 @@ _kept: pd.DataFrame  # the records, in worker processes only
 
 @dataclass
 class Section:
-    """An item at one budget: its grids, its figures as (title, SVG), and notes on what is missing.
+    """An item at one budget: its grids, its figures as (title, packed SVG), and notes on what is missing.
 
     :param finding: how many published cells are redone and agree; empty if the paper prints no numbers
     """
@@ -82,20 +83,22 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path, workers: int) -> s
     frame = html_grids.with_groups(frame)
     frame.attrs.clear()  # pandas would copy them with every selection
     items = [section for section in _sections(frame, results_dir, workers) if section]
-    keys = ["group", "task", "dataset", "method", "L", "protocol", "budget", "split", "seed", "settings", "status"]
-    reasons = [reason if isinstance(reason, str) else "" for reason in frame["reason"]]
-    runs = frame[[*keys, "path"]].assign(reason=reasons, seconds=frame["seconds_total"]).to_dict("records")
-    for run in runs:  # links to its own record, or to the file of compact records with its line
-        record = Path(run["path"], store.RECORD) if os.path.isdir(run["path"]) else run["path"].rpartition(":")[0]
-        run["link"] = quote(os.path.relpath(record, folder or "."))
     loader = FileSystemLoader(Path(__file__).with_name("templates"))
     options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True}
     template = Environment(loader=loader, lstrip_blocks=True, **options).get_template("report.html.j2")
-    overview = [*html_grids.own_table_grids(frame), *html_grids.dataset_grids(frame)]
-    statuses = frame["status"].value_counts().to_dict()
-    return template.render(
-        items=items, overview=overview, runs=runs, statuses=statuses, problems=problems, version=__version__
-    )
+    given = {
+        "items": items,
+        "own": html_grids.own_table_grids(frame),
+        "data": leaderboard.page_data(frame, results_dir, str(folder)),
+        "statuses": frame["status"].value_counts().to_dict(),
+        "library": packed(resources("itables").joinpath("html/dt_bundle.js").read_text(encoding="utf-8")),
+    }
+    return template.render(**given, problems=problems, version=__version__)
+
+
+def packed(text: str) -> str:
+    """Compress a text that the page unpacks when it needs it: a third of the bytes of a report are figures."""
+    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[Section | None]:
@@ -158,7 +161,7 @@ def _section(frame: pd.DataFrame | None, item: Item, given: list[str], prefix: s
     item = replace(item, results_dir=folder)
     try:
         for place, (title, figure) in enumerate(figures(item, runs).items(), 1):
-            section.figures.append((title, svg(figure, f"{prefix}{place}-")))
+            section.figures.append((title, packed(svg(figure, f"{prefix}{place}-"))))
     except UserError as refusal:
         section.notes.append(f"No figure: {refusal}.")
     return section
@@ -182,8 +185,6 @@ def item_section(item: Item, given: list[str], frame: pd.DataFrame) -> Section:
 
 def svg(figure: Figure, prefix: str) -> str:
     """Return a figure as inline SVG: without header and metadata, and with ids that are unique on the page."""
-    from markupsafe import Markup
-
     buffer = io.StringIO()
     with house_style():
         canvas = FigureCanvasSVG(figure)
@@ -193,5 +194,4 @@ def svg(figure: Figure, prefix: str) -> str:
         canvas.print_svg(buffer, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
-    return Markup(text)  # matplotlib has escaped what it wrote
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)

@@ -1,25 +1,23 @@
-"""Grids of the HTML report: scores, comparisons and statistics of an item, and the overview of all runs.
+"""Grids of the HTML report: scores, comparisons and statistics of an item, and ranks on a user's own tables.
 
-Each cell has the groups of runs behind it. A *group* is all runs that differ in their split alone; its number is shown
-in the list of runs, the target of each number's link. Texts are plain: the template escapes them.
+Each cell has the groups of runs behind it. A *group* is all runs that differ in their split alone; its number filters
+the list of runs, the target of each number's link. Texts are plain: the template escapes them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from dgpbench.config import groups
 from dgpbench.config.canonical import canonical, digest
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, column_name
-from dgpbench.predictive.scores import METRICS
 from dgpbench.report import cells, published, statistics, tables
 from dgpbench.report.compare import Comparison
 from dgpbench.report.statistics import Compared
-from dgpbench.runs.summary import decimals, layers_of
+from dgpbench.runs.summary import layers_of
 from dgpbench.system.progress import counted
 
 GROUP = ["task", "dataset", "method", "num_layers", "protocol", "budget", "seed"]
@@ -266,52 +264,3 @@ def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
             note += f" Left out, without a log-likelihood on each split: {', '.join(lacking)}."
         grids.append(Grid(f"{dataset}, ranked: {task}, {protocol}, {budget}", columns, lines, (note,)))
     return grids
-
-
-# All runs -------------------------------------------------------------------------------------------------------------
-
-
-def dataset_grids(frame: pd.DataFrame) -> list[Grid]:
-    """Return a grid for each task, protocol and budget, with the scores of every group of runs.
-
-    Runs on splits that settings were chosen on are left out.
-    """
-    grids, frame = [], frame[frame["is_evaluation_split"]]
-    for (task, protocol, budget), rows in frame.groupby(["task", "protocol", "budget"], sort=True):
-        scored = [name for name, each in METRICS.items() if each.summary and name in rows and rows[name].notna().any()]
-        columns = ("data set", "method", "L", "changed", "done", *scored, "training s")
-        units = "; ".join(f"{name}: {tables.unit_of(name)}" for name in scored)
-        note = (
-            "Mean (standard error) over the splits that were begun; a paper may have more of them. Splits 10 and up "
-            f"of protocol lindinger2020 are in no mean, since settings were chosen on them. {units}."
-        )
-        caption = f"{task}, protocol {protocol}, budget {budget}"
-        grids.append(Grid(caption, columns, _group_rows(rows, scored), (note,)))
-    return grids
-
-
-def _group_rows(rows: pd.DataFrame, scored: Sequence[str]) -> list[tuple[Cell, ...]]:
-    """Return a row of cells for each group, in the order of their runs: the means over its done runs."""
-    is_done, group = rows["status"] == "done", rows["group"]
-    numbers = rows.reindex(columns=[*scored, "seconds_training"]).astype(float)
-    numbers[~is_done] = np.nan  # an older run may lack a score, too
-    statistic = numbers.groupby(group, sort=False)
-    numbers_of = [each.to_numpy() for each in (statistic.mean(), statistic.sem(), statistic.count())]
-    started, ended = group.groupby(group, sort=False).size(), is_done.groupby(group, sort=False).sum()
-    lines = []
-    for first, wanted, done, *each in zip(
-        rows.drop_duplicates("group").itertuples(), started, ended, *numbers_of, strict=True
-    ):
-        behind, means = (first.group,), []
-        for mean, error, count in zip(*(part[:-1] for part in each), strict=True):
-            if count < wanted or not count:
-                text = f"{count}/{wanted}" if count or done < wanted else cells.NONE
-                means.append(Cell(text, "", behind, numeric=True))
-            else:
-                digits = decimals(mean, 3)
-                spread = "" if np.isnan(error) else f" ({error:.{digits}f})"
-                means.append(Cell(f"{mean:.{digits}f}{spread}", mean, behind, numeric=True))
-        shared = map(name, (first.dataset, first.method, first.L, first.settings))
-        ran = Cell(f"{done}/{wanted}", done, behind, numeric=True)
-        lines.append((*shared, ran, *means, number(each[0][-1], 1)))
-    return lines

@@ -25,7 +25,7 @@ from dgpbench.report.cells import KEYS, NONE, done_elsewhere, has_none, incomple
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
-from dgpbench.runs.rerun import commit_of
+from dgpbench.runs.record import commit_of
 from dgpbench.runs.summary import decimals
 
 UNITS = {

@@ -313,6 +313,12 @@ def digest_of(record: Mapping[str, Any]) -> str:
     return digest(as_text({key: value for key, value in record.items() if key != "digest"}))
 
 
+def commit_of(record: Mapping[str, Any]) -> str:
+    """Return '74d84a4c02b1', marked if the code had changes; an installed wheel has no commit."""
+    git = record.get("git")
+    return "of a wheel" if git is None else f"{git['commit'][:12]}{' with changes' if git['dirty'] else ''}"
+
+
 def read_record(path: str | PathLike) -> dict[str, Any]:
     """Read the record in a file, or in a run's directory.
 

@@ -20,7 +20,7 @@ from dgpbench.predictive.scores import METRICS, rows_from
 from dgpbench.runs import compact_records, store
 from dgpbench.runs.compact_records import StoredRecord
 from dgpbench.runs.identity import Identity
-from dgpbench.runs.record import inconsistency
+from dgpbench.runs.record import commit_of, inconsistency
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.system import provenance
 
@@ -139,12 +139,6 @@ def _compared(old: Mapping[str, float], new: Mapping[str, float], bound: float, 
             beyond.append(name)
         lines.append((name, f"{before:.10g}", f"{now:.10g}", f"{now - before:+.2g}", f"{largest:.2g}"))
     return tabulate(lines, ("score", "record", "now", "difference", "bound"), disable_numparse=True), beyond
-
-
-def commit_of(record: Mapping[str, Any]) -> str:
-    """Return '74d84a4c02b1', marked if the code had changes; an installed wheel has no commit."""
-    git = record.get("git")
-    return "of a wheel" if git is None else f"{git['commit'][:12]}{' with changes' if git['dirty'] else ''}"
 
 
 # Rescoring ------------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_a_script_in_any_text_of_a_record_reaches_the_report_as_text(tmp_path):
         store.write_run(directory_of(tmp_path, **changed), record)
     assert main(["report", str(tmp_path)]) == 0
     text = (tmp_path / "report.html").read_text()
-    assert "&lt;script&gt;" in text
+    assert "\\u003cscript\\u003e" in text
     assert "<script>alert" not in text
 
 

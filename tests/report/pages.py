@@ -1,7 +1,10 @@
 """The tables of a report's page, as a reader without a browser sees them."""
 
 import html.parser
+import json
+import re
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -55,3 +58,24 @@ def cells_in(page: str) -> dict[str, list[list[Seen]]]:
 def tables_in(page: str) -> dict[str, list[list[str]]]:
     """Each table's rows of texts."""
     return {name: [[cell.text for cell in row] for row in rows] for name, rows in cells_in(page).items()}
+
+
+def data_in(page: str) -> dict[str, Any]:
+    """The data of the page's script."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page).group(1))
+
+
+def scores_in(page: str, metric: str) -> dict[tuple[str, str], str]:
+    """Each score on the leaderboard as a text, by method and data set."""
+    groups = [each for each in data_in(page)["groups"].values() if "scores" in each]
+    return {
+        (f"{each['method']} {each['changed']}".strip(), each["dataset"]): each["scores"][metric][2] for each in groups
+    }
+
+
+def runs_in(page: str) -> list[dict[str, Any]]:
+    """Every run in the list of runs."""
+    data = data_in(page)
+    keys = ("group", "split", "status", "reason", "seconds", "hash", "commit", "record", "scores")
+    runs = [dict(zip(keys, run, strict=True)) for run in data["runs"]]
+    return [data["groups"][run["group"]] | run for run in runs]

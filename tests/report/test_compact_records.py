@@ -88,7 +88,7 @@ def test_the_report_uses_compact_records_and_names_what_needs_raw_files(tmp_path
     assert fit_once.command("report", str(tmp_path)) == 0
     page = (tmp_path / "report.html").read_text()
     assert "-1.625" in page
-    assert 'href="records/lindinger2020_table1-paper.jsonl"' in page
+    assert '"records/lindinger2020_table1-paper.jsonl:2"' in page
     assert "have a compact record only" in page
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pages import Seen, cells_in
+from pages import Seen, cells_in, data_in, runs_in, scores_in
 from scipy.stats import binom, chi2
 from toys import spread_over, write_toy
 
@@ -21,11 +21,16 @@ from dgpbench.report.published import of_item
 TLL = {("sgp", 1): (-2.0, -3.5, -3.1), ("mf", 2): (-2.2, -2.1, -2.9), ("star", 3): (-1.0, -1.5, -2.75)}
 
 
-def page_of(results: Path) -> dict[str, list[list[Seen]]]:
-    """The tables of the report."""
+def text_of(results: Path) -> str:
+    """The report."""
     output = results.parent / "report.html"
     assert main(["report", str(results), "--output", str(output)]) == 0
-    return cells_in(output.read_text())
+    return output.read_text()
+
+
+def page_of(results: Path) -> dict[str, list[list[Seen]]]:
+    """The tables of the report."""
+    return cells_in(text_of(results))
 
 
 def row_of(rows: list[list[Seen]], **wanted: str) -> dict[str, Seen]:
@@ -51,27 +56,44 @@ def three_methods(results) -> Path:
     return results
 
 
-def test_the_overview_has_the_mean_and_error_of_every_group_of_runs(three_methods):
-    rows = page_of(three_methods)["interpolation, protocol lindinger2020, budget paper"]
-    for (method, _), scores in TLL.items():
-        row = row_of(rows, **{"data set": "boston", "method": method})
+def test_the_leaderboard_has_the_mean_and_error_of_every_method(three_methods):
+    page = text_of(three_methods)
+    found, groups = scores_in(page, "tll"), data_in(page)["groups"].values()
+    for (method, layers), scores in TLL.items():
         mean, error = mean_and_error(scores)
-        assert row["tll"].text == f"{mean:.3f} ({error:.3f})"
-        assert float(row["tll"].order) == pytest.approx(mean)
-        assert row["rmse"].text == "3.010 (0.006)"  # of 3.00, 3.01 and 3.02: 0.01 / sqrt(3)
-        assert row["done"].text == "3/3"
-        assert row["training s"].text == "46.7"  # of 10, 40 and 90, without tracing
+        assert found[f"{method} L{layers}", "boston"] == f"{mean:.3f} ({error:.3f})"
+        (group,) = [each for each in groups if each["method"] == f"{method} L{layers}"]
+        assert group["scores"]["tll"][:2] == pytest.approx([mean, -mean])  # a loss, for the ranks
+        assert group["seconds"] == 201.0  # the median of 200, 201 and 202
+    assert set(scores_in(page, "rmse").values()) == {"3.010 (0.006)"}  # of 3.00, 3.01 and 3.02: 0.01 / sqrt(3)
 
 
-def test_the_overview_has_no_mean_if_a_run_failed_or_lacks_the_score(three_methods):
+def test_the_leaderboard_has_no_mean_if_a_run_failed_or_lacks_the_score(three_methods):
     write_toy(three_methods, {"rmse": 4.0, "tll": -9.0}, status="diverged", method="sgp", num_layers=1, split=3)
     write_toy(three_methods, {"rmse": 4.0}, method="mf", num_layers=2, split=3)  # made before there was this score
-    rows = page_of(three_methods)["interpolation, protocol lindinger2020, budget paper"]
-    failed, lacking = row_of(rows, method="sgp"), row_of(rows, method="mf")
-    assert (failed["done"].text, failed["tll"].text, failed["rmse"].text) == ("3/4", "3/4", "3/4")
-    assert (lacking["done"].text, lacking["tll"].text) == ("4/4", "3/4")
+    page = text_of(three_methods)
     mean, error = mean_and_error([3.0, 3.01, 3.02, 4.0])
-    assert lacking["rmse"].text == f"{mean:.3f} ({error:.3f})"
+    assert scores_in(page, "tll") == {
+        ("sgp L1", "boston"): "3/4",
+        ("mf L2", "boston"): "3/4",
+        ("star L3", "boston"): "3/4",
+    }
+    assert scores_in(page, "rmse")["mf L2", "boston"] == f"{mean:.3f} ({error:.3f})"
+    assert scores_in(page, "rmse")["sgp L1", "boston"] == "3/4"
+
+
+def test_the_leaderboard_compares_methods_on_the_splits_that_most_have(three_methods):
+    """Neither a further split of one method nor a tuning split, from 10 on, enters a mean."""
+    for split in (3, 11):
+        write_toy(three_methods, {"tll": -50.0, "rmse": 9.0}, method="sgp", num_layers=1, split=split)
+    assert scores_in(text_of(three_methods), "rmse")["sgp L1", "boston"] == "3.010 (0.006)"
+
+
+def test_the_loss_of_a_coverage_is_its_distance_from_the_nominal_one(results):
+    for split, coverage in enumerate((0.85, 0.97)):
+        write_toy(results, {"coverage_95": coverage}, split=split)
+    (group,) = data_in(text_of(results))["groups"].values()
+    assert group["scores"]["coverage_95"][:2] == pytest.approx([0.91, 0.06])  # of 0.10 and 0.02
 
 
 def test_a_table_and_its_comparison_agree_on_ten_splits(results):
@@ -165,10 +187,10 @@ def test_an_items_page_names_all_seconds_that_disagree(results):
 
 @pytest.mark.full
 def test_the_list_of_runs_has_each_runs_whole_time(three_methods):
-    rows = page_of(three_methods)["run-list"]
+    runs = {(run["method"], run["split"]): run for run in runs_in(text_of(three_methods))}
     for split in range(3):
-        row = row_of(rows, method="mf", split=str(split))
-        assert (row["seconds"].text, row["status"].text) == (f"{200 + split:.1f}", "done")
+        run = runs["mf L2", split]
+        assert (run["seconds"], run["status"]) == (200 + split, "done")
 
 
 # Statistics -----------------------------------------------------------------------------------------------------------
