@@ -65,7 +65,7 @@ def as_myst(app, name, source) -> None:
     text = re.sub(r"\$`(.+?)`\$", r"$\1$", source[0], flags=re.DOTALL)
     text = re.sub(r"^( *)```math$", r"\1```{math}", text, flags=re.MULTILINE)
     text = text.replace("](../GLOSSARY.md", "](reference/glossary.md").replace("](../README.md", "](index.md")
-    source[0] = re.sub(r"\]\(\.\./(?=results|conf|scripts|data|CONTRIBUTING)", f"]({REPOSITORY}/blob/main/", text)
+    source[0] = re.sub(r"\]\((?:\.\./)+(?=results/|conf|scripts|data|CONTRIBUTING)", f"]({REPOSITORY}/blob/main/", text)
 
 
 def inline_mathematics(writer, node) -> None:

@@ -1,4 +1,4 @@
-"""docs/results.md: Lindinger et al.'s Fig. S5, the bounds of mean field and STAR on the same splits."""
+"""Lindinger et al.'s Fig. S5 (docs/results): the bounds of mean field and STAR on the same splits."""
 
 from pathlib import PurePosixPath
 
@@ -40,7 +40,7 @@ def text(frame: pd.DataFrame) -> str:
             f"{words.splits_in_words(runs['split'])}; final ELBO in nats, of standardised y.",
             grid_text(pd.DataFrame.from_dict(lines, orient="index"), "md", "data set"),
             "Means over splits, and the mean difference ± its standard error; '9/10': higher on nine of ten splits.",
-            f"![The ELBO of every split as box plots](images/{PICTURE.name})",
+            f"![The ELBO of every split as box plots](../images/{PICTURE.name})",
         ]
     )
 

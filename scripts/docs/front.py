@@ -1,23 +1,17 @@
 """README's front page: Lindinger et al.'s Table 1 redone beside the published one, three sentences and a picture."""
 
-from pathlib import PurePosixPath
-
 import pandas as pd
 
 from dgpbench.experiments.items import column_name
 from dgpbench.report import statistics
 from dgpbench.report.cells import done_runs, incomplete_text, num_runs
 from dgpbench.report.compare import MARKS, Comparison, rule_of
-from dgpbench.report.figures.item_figures import KINDS
 from dgpbench.report.tables import grid_text, loss_of, numbers_of
 from dgpbench.system.progress import counted
 from scripts.docs import results, words
-from scripts.docs.pictures import Picture
 
 ITEM = "lindinger2020_table1"
-PICTURE = PurePosixPath("docs/images/table1.png")
 NOTHING = "No run of Lindinger et al.'s Table 1 has been made yet."
-COLUMNS = 4  # of panels
 
 
 def text(frame: pd.DataFrame) -> str:
@@ -34,26 +28,16 @@ def text(frame: pd.DataFrame) -> str:
             f"{_how_much(made)} {made.largest_miss} {_ranks(cells)}",
             _table(cells, item.blocks[0].digits),
             f"Ours (published): {_unit_and_marks(made)}. Standard errors, costs and failures: "
-            "[docs/results.md](docs/results.md).",
-            f"![Table 1: ours and published, each with its standard error]({PICTURE})",
+            f"[docs/results](docs/results/{ITEM}.md).",
+            f"![Table 1: ours and published, each with its standard error](docs/images/{results.PICTURES[ITEM]})",
         ]
     )
-
-
-def picture(frame: pd.DataFrame) -> Picture | None:
-    """Return the scores of each data set with the published ones as crosses, if a cell is redone."""
-    made = _most_redone(frame)
-    if made is None or not made.redone:
-        return None
-    item = made.item
-    title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}"
-    return Picture(title, KINDS["score_bars"](item, done_runs(item, frame)), COLUMNS)
 
 
 def _most_redone(frame: pd.DataFrame) -> Comparison | None:
     """Return the table at the budget with the most complete cells, then the most runs."""
     found = list(results.budgets_of(ITEM, frame))
-    return max(found, key=lambda each: (each[0].redone, len(each[1])))[0] if found else None
+    return max(found, key=lambda made: (made.redone, len(made.runs))) if found else None
 
 
 def _how_much(made: Comparison) -> str:

@@ -33,6 +33,7 @@ NOTHING = "No run of this study has been made at both budgets yet."
 NOTHING_ELSE = "No run of this study with other settings has been made yet."
 SIZE = (4.2, 3.1)  # of a panel, inches
 SPLITS = tuple(map(str, range(10, 20)))  # for choosing settings; a study's own table has two of them
+MOST = 2  # changed settings of a row of the ablation
 SHARED = [*cells.KEYS, "task", "protocol", "split", "seed"]
 
 
@@ -232,13 +233,13 @@ def _lowest(done: pd.DataFrame, digits: int) -> str:
 
 
 def _changed(row: Any) -> str:
-    """'`training.learning_rate=0.04`': the settings that differ from the study's own."""
+    """'`training.learning_rate=0.04`': the settings that differ from the study's own, or nothing if they are many."""
     named = sorted({*row.overrides, *row.overrides_base})
     values = {
         key: (_value(row.overrides, row.config, key), _value(row.overrides_base, row.config_base, key)) for key in named
     }
     changed = [f"{key}={canonical(here)}" for key, (here, there) in values.items() if here != there]
-    return f"`{' '.join(changed)}`" if changed else ""
+    return f"`{' '.join(changed)}`" if 0 < len(changed) <= MOST else ""
 
 
 def _value(overrides: dict[str, Any], config: dict[str, Any], key: str) -> Any:

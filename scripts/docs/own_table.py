@@ -1,4 +1,4 @@
-"""docs/dgpbench_uci.md: our own tables, methods by data sets, with mean ranks; and what a score costs."""
+"""Our own tables (docs/dgpbench_uci.md, docs/results): methods by data sets, mean ranks, and what a score costs."""
 
 from pathlib import PurePosixPath
 
@@ -13,12 +13,13 @@ from scripts.docs import words
 from scripts.docs.pictures import Picture
 from scripts.docs.results import budget_in_words, splits_of
 
-TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation")
+TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation", "dgpbench_structures", "dgpbench_subsets")
 PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_cost.png"): "score_beside_seconds",
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
 }
 NOTHING = "No run of this table has been made yet."
+LEFT_OUT = "rmse"  # for short pages; `dgpbench table ITEM --metric rmse` prints it
 OUTSIDE = "-"  # a data set that the item does not have for a method
 
 
@@ -29,7 +30,8 @@ def text(name: str, frame: pd.DataFrame) -> str:
     if runs.empty:
         return NOTHING
     found = cells.of_runs(item, runs)
-    blocks = [_block(block.metric, block.digits, found[found["metric"] == block.metric], runs) for block in item.blocks]
+    shown = [block for block in item.blocks if block.metric != LEFT_OUT]
+    blocks = [_block(block.metric, block.digits, found[found["metric"] == block.metric], runs) for block in shown]
     return "\n\n".join(
         [
             f"**{item.title}**, {budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}.",

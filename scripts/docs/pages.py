@@ -9,7 +9,7 @@ A generated part stands between two markers; all other words of a page are kept:
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pandas as pd
@@ -24,17 +24,18 @@ from scripts.docs.pictures import Picture
 
 _PART = re.compile(r"^<!-- made by `make docs`: (\S+) -->\n(.*?)^<!-- end of \1 -->$", re.MULTILINE | re.DOTALL)
 _MARKER = re.compile(r"^<!-- (?:made by `make docs`: |end of )(\S+) -->$", re.MULTILINE)
-PAGES = ("README.md", "docs/results.md", "docs/dgpbench_uci.md", "docs/laptop.md")
+PAGES = ("README.md", "docs/dgpbench_uci.md", "docs/laptop.md", "docs/results/index.md")
 STUDIES = (laptop.STUDY, laptop.EXTRAPOLATION, laptop.OTHERS)
 
 
-def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
+def parts(frame: pd.DataFrame, found: results.Found) -> Mapping[str, Callable[[], str]]:
     """Return the function of each generated part, by the name in its markers."""
-    items = {name: partial(results.section, name, frame) for name in results.item_names()}
+    items = {name: partial(results.section, name, found) for name in results.item_names()}
     studies = {name: partial(laptop.differences, name, frame) for name in STUDIES}
     return {
         "front": partial(front.text, frame),
-        "overview": partial(results.overview, frame),
+        "overview": partial(results.overview, found),
+        "rest": partial(results.rest, found),
         **items,
         bounds.ITEM: partial(bounds.text, frame),
         **studies,
@@ -46,24 +47,25 @@ def parts(frame: pd.DataFrame) -> Mapping[str, Callable[[], str]]:
     }
 
 
-def drawn(frame: pd.DataFrame) -> Mapping[str, Picture | None]:
+def drawn(frame: pd.DataFrame, found: results.Found) -> Mapping[str, Picture | None]:
     """Return the generated pictures by their path, None without records to draw."""
-    made = {str(each.PICTURE): each.picture(frame) for each in (front, bounds, laptop)}
-    return made | own_table.pictures(frame)
+    made = {str(each.PICTURE): each.picture(frame) for each in (bounds, laptop)}
+    bars = {f"docs/images/{file}": results.picture(name, found) for name, file in results.PICTURES.items()}
+    return made | bars | own_table.pictures(frame)
 
 
 def stale(folder: Path) -> list[str]:
     """Return the files of a checkout that differ from its compact records."""
-    frame = records(folder)
-    texts = [name for name, old, new in _texts(folder, frame) if old != new]
-    return texts + [name for name, picture in drawn(frame).items() if pictures.differs(picture, folder / name)]
+    frame, found = records(folder)
+    texts = [name for name, old, new in _texts(folder, frame, found) if old != new]
+    return texts + [name for name, picture in drawn(frame, found).items() if pictures.differs(picture, folder / name)]
 
 
 def write(folder: Path) -> list[str]:
     """Update the files that are not current, and return their names."""
-    frame = records(folder)
-    texts = {name: new for name, old, new in _texts(folder, frame) if old != new}
-    images = {name: each for name, each in drawn(frame).items() if pictures.differs(each, folder / name)}
+    frame, found = records(folder)
+    texts = {name: new for name, old, new in _texts(folder, frame, found) if old != new}
+    images = {name: each for name, each in drawn(frame, found).items() if pictures.differs(each, folder / name)}
     for name, text in texts.items():
         with files.replacing(folder / name) as half:
             half.write_text(text, encoding="utf-8", newline="\n")
@@ -72,21 +74,24 @@ def write(folder: Path) -> list[str]:
     return [*texts, *images]
 
 
-def records(folder: Path) -> pd.DataFrame:
-    """Return the compact records of a checkout as ``collect`` does; runs with raw files only do not count.
+def records(folder: Path) -> tuple[pd.DataFrame, results.Found]:
+    """Return the compact records of a checkout as ``collect`` does, and the comparisons of an item, each made once.
+
+    Runs with raw files only do not count.
 
     :raises UserError: where a line is damaged or contradicts another
     """
     frame = frame_of(store.find(folder / "results", raw=False))
     if problems := frame.attrs["problems"]:
         raise UserError(f"{problems[0]} ({len(problems)} such in all); `dgpbench results verify` names them all")
-    return frame
+    return frame, cache(partial(results.redone, frame=frame))
 
 
-def _texts(folder: Path, frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+def _texts(folder: Path, frame: pd.DataFrame, found: results.Found) -> Iterator[tuple[str, str, str]]:
     """Yield each page as it is and as it should be."""
-    made = parts(frame)
-    for name in PAGES:
+    made = parts(frame, found)
+    items = sorted(path.relative_to(folder).as_posix() for path in (folder / "docs" / "results").glob("*.md"))
+    for name in dict.fromkeys([*PAGES, *items]):
         try:
             old = (folder / name).read_bytes().decode("utf-8")
         except FileNotFoundError:

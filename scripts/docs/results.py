@@ -1,37 +1,101 @@
-"""docs/results.md: each item with published numbers, redone beside them at every budget with records."""
+"""docs/results: a page for each item with published numbers, ours beside them, and an overview of the papers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from math import isnan
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from dgpbench.benchmarks.cost import Records
+from dgpbench.commands.validate import declared_sizes
 from dgpbench.config import groups
-from dgpbench.experiments.items import Block, Item, column_name, load
+from dgpbench.experiments.items import Block, Item, column_name
+from dgpbench.experiments.plan import wanted
 from dgpbench.report import cells, published
 from dgpbench.report.cells import incomplete_text
-from dgpbench.report.compare import MARKS, PAIRED, Comparison, comparison, rule_of, split_grid
+from dgpbench.report.compare import (
+    BETTER,
+    FASTER,
+    KEYS,
+    MARKS,
+    OPPOSITE,
+    PAIRED,
+    SAME,
+    SIMILAR,
+    SLOWER,
+    UNDECIDED,
+    WITHIN,
+    WORSE,
+    Comparison,
+    comparison,
+    judge,
+    of_cells,
+    rule_of,
+    split_grid,
+)
+from dgpbench.report.figures.item_figures import KINDS
 from dgpbench.report.published import Published
 from dgpbench.report.tables import grid_text, numbers_of, unit_of
-from dgpbench.runs import store
+from dgpbench.runs.resolve import Run
 from dgpbench.system.progress import counted
 from scripts.docs import words
+from scripts.docs.pictures import Picture
 
 NOTHING = "No run of this item has been made yet."
 NOTHING_AT_ALL = "No run of a published item has been made yet."
+FEWEST = 3  # splits of a value that counts as redone, where the paper has more
+LARGE = ("year", "airline")  # data sets that need a large download
+PICTURES = {
+    "lindinger2020_table1": "table1.png",
+    "lindinger2020_tables3": "lindinger2020_tables3.png",
+    "jain2021_table1": "jain2021_table1.png",
+    "hernandez2018_table511": "hernandez2018_table511.png",
+    "hernandez2018_table512": "hernandez2018_table512.png",
+    "ortega2023_dsvi": "ortega2023_dsvi.png",
+}
+VERDICTS = {
+    "agree": (WITHIN, SAME, SIMILAR),
+    "better": (BETTER, FASTER),
+    "worse": (WORSE, SLOWER),
+    "undecided": (UNDECIDED,),
+    "opposite": (OPPOSITE,),
+}
+Found = Callable[[str], list[Comparison]]  # ``redone`` of a frame
 
 
 def item_names() -> list[str]:
-    """Return the items with published numbers."""
-    named = {published.item_name(entry) for entry in published.read_published()}
-    return [name for name in groups.names("experiment") if name in named]
+    """Return the items with published numbers, in the papers' order."""
+    return list(dict.fromkeys(map(published.item_name, published.read_published())))
 
 
-def budgets_of(name: str, frame: pd.DataFrame) -> Iterator[tuple[Comparison, pd.DataFrame]]:
-    """Yield the comparison of an item and its runs, for each budget with runs."""
+def budgets_of(name: str, frame: pd.DataFrame) -> Iterator[Comparison]:
+    """Yield the comparison of an item, for each budget with runs."""
     for budget in groups.names("budget"):
-        given = [f"budget={budget}"]
-        runs = cells.select(load(name, given), frame)
-        if len(runs):
-            yield comparison(name, given, frame), runs
+        made = comparison(name, [f"budget={budget}"], frame)
+        if len(made.runs):
+            yield made
+
+
+def redone(name: str, frame: pd.DataFrame) -> list[Comparison]:
+    """Return the comparisons of an item with redone values, the most first; if there are none, a single one.
+
+    A value is redone with three splits or with all that the paper has; ``splits`` of the cells has the paper's number.
+    """
+    found = [_of_some_splits(made) for made in budgets_of(name, frame)]
+    found.sort(key=lambda made: (made.redone, len(made.runs)), reverse=True)
+    found = found or [_of_some_splits(comparison(name, ["budget=laptop"], frame))]
+    return [made for made in found if made.redone] or found[:1]
+
+
+def _of_some_splits(made: Comparison) -> Comparison:
+    """Judge cells by the splits that are done, if there are enough and none has failed."""
+    enough = (made.cells["count"] >= FEWEST) & (made.cells["failed"] == 0)
+    wanted = made.cells["wanted"].mask(enough, made.cells["count"])
+    return of_cells(made.item, made.cells.assign(splits=made.cells["wanted"], wanted=wanted), made.runs, made.frame)
 
 
 def budget_in_words(item: Item) -> str:
@@ -47,58 +111,165 @@ def splits_of(item: Item) -> str:
 # All items ------------------------------------------------------------------------------------------------------------
 
 
-def overview(frame: pd.DataFrame) -> str:
-    """Return a line for each item and budget: cells redone, cells that agree, and the cost."""
-    lines = {name: [_line(*found) for found in budgets_of(name, frame)] for name in item_names()}
-    if not any(lines.values()):
+def overview(found: Found) -> str:
+    """Return a line for each paper, each of its items and each budget: values published, redone and agreeing."""
+    items = {name: found(name) for name in item_names()}
+    if not any(len(made.runs) for made, *_ in items.values()):
         return NOTHING_AT_ALL
-    rows = [(name, *line) for name, found in lines.items() for line in found or [("not run", *[""] * 5)]]
-    columns = ["item", "budget", "cells redone", "agreeing, of those judged", "others", "runs", "core-hours"]
-    grid = pd.DataFrame(rows, columns=columns).set_index("item")
-    return f"{grid_text(grid, 'md', 'item')}\n\nItems share runs, so that their costs do not add up."
+    lines = []
+    for paper, names in groupby(items, key=lambda name: _paper(items[name][0].item)):
+        own = list(names)
+        total = pd.DataFrame([_counts(items[name][0]) for name in own]).sum()
+        lines.append({"item": f"**{paper}**", **total})
+        for name in own:
+            first, *others = items[name]
+            title = first.item.title.removeprefix(paper).lstrip(",: ")
+            lines.append({"item": f"[{title}]({name}.md)", **_counts(first), **_cost(first)})
+            lines += [{"item": "", **_counts(made), **_cost(made)} for made in others]
+    return grid_text(pd.DataFrame(lines).set_index("item").fillna(""), "md", "item")
 
 
-def _line(made: Comparison, runs: pd.DataFrame) -> tuple[str, ...]:
-    shares = [share for share in made.shares() if share.judged]
-    agreeing = "; ".join(f"{share.agreeing} of {share.judged} {share.what}" for share in shares)
-    others = "; ".join(", ".join(f"{number} {verdict}" for verdict, number in share.others.items()) for share in shares)
-    failed = int(runs["status"].isin(store.FAILED).sum())
-    number = f"{len(runs):,}" + (f" ({failed} failed)" if failed else "")
-    redone = f"{made.redone} of {len(made.cells)}"
-    return made.item.budget, redone, agreeing, others, number, words.hours_text(words.core_hours(runs))
+def _paper(item: Item) -> str:
+    """'Lindinger et al. (2020)'."""
+    return item.title.partition(")")[0] + ")"
+
+
+def _counts(made: Comparison) -> dict[str, int]:
+    verdicts = made.cells["verdict"]
+    judged = {name: int(verdicts.isin(own).sum()) for name, own in VERDICTS.items()}
+    obtainable = int((~made.cells["dataset"].isin(LARGE)).sum())
+    return {"published": len(made.cells), "obtainable": obtainable, "redone": made.redone, **judged}
+
+
+def _cost(made: Comparison) -> dict[str, str]:
+    if made.runs.empty:
+        return {}
+    return {"budget": made.item.budget, "core-hours": words.hours_text(words.core_hours(made.runs))}
+
+
+def rest(found: Found) -> str:
+    """Return a line for each item with values that are not redone: the reasons, and the price of the missing runs."""
+    lines: list[dict[str, Any]] = []
+    prices, every = Prices(), dict[str, float]()
+    for name in item_names():
+        made = found(name)[0]
+        left = made.cells[made.cells["count"] < made.cells["wanted"]]
+        large = int(left["dataset"].isin(LARGE).sum())
+        illegible = len(cells.of_runs(made.item, made.runs)) - len(made.cells)
+        if len(left) or illegible:
+            runs = [run for run in _missing(made, left) if run.identity.dataset not in LARGE]
+            price = {run.identity.key: prices.of(run, made) for run in runs}
+            every |= price
+            reasons = {"not yet run": len(left) - large, "large download": large, "illegible": illegible}
+            title = f"[{name}]({name}.md)"
+            lines.append({"item": title, **reasons, "budget": made.item.budget, **_price(price)})
+    if not lines:
+        return "Every published value is redone."
+    sums = pd.DataFrame(lines)[["not yet run", "large download", "illegible"]].sum()
+    lines.append({"item": "**all**, each run once", **sums, "budget": "", **_price(every)})
+    return grid_text(pd.DataFrame(lines, dtype=object).set_index("item").replace(0, ""), "md", "item")
+
+
+def _missing(made: Comparison, left: pd.DataFrame) -> Iterator[Run]:
+    """Yield the runs that the values left need and that no record has; of plug-ins none, which may not be installed."""
+    places = {
+        (row.dataset, side, row.num_layers) for row in left.itertuples() for side in str(row.method).split("_vs_")
+    }
+    recorded = set(made.frame["key"])
+    for sweep in made.item.sweeps:
+        for each in wanted(made.item, sweep) if groups.files("method") >= set(sweep.values["method"]) else ():
+            own = each.run.identity
+            if (own.dataset, each.series, own.num_layers) in places and own.key not in recorded:
+                yield each.run
+
+
+def _price(seconds: Mapping[str, float]) -> dict[str, str]:
+    """Format the price of runs by their expected seconds: '12.3', or '12.3 + 40 runs' without an estimate of some."""
+    known = [value for value in seconds.values() if not isnan(value)]
+    unknown = len(seconds) - len(known)
+    texts = [words.hours_text(sum(known) / 3600)] if known else []
+    texts += [counted(unknown, "run")] if unknown else []
+    return {"runs": f"{len(seconds):,}" if seconds else "", "core-hours": " + ".join(texts)}
+
+
+class Prices:
+    """Expected seconds of runs, as ``dgpbench plan`` estimates them from finished ones."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, str], Records] = {}
+        self.seconds: dict[tuple[Path, str], float] = {}  # splits and seeds share an estimate
+
+    def of(self, run: Run, made: Comparison) -> float:
+        """Return the seconds of a run, NaN without similar finished ones."""
+        key = (run.directory.parent, str(run.changed))
+        if key not in self.seconds:
+            group = (made.item.budget, made.item.protocol)
+            if group not in self.records:
+                self.records[group] = Records(made.frame, *group)
+            estimate = self.records[group].like(run)
+            if estimate is None and "n" in run.dataset:
+                sizes = declared_sizes(run)
+                estimate = self.records[group].scaled(run, sizes.num_rows, sizes.num_features)
+            self.seconds[key] = float("nan") if estimate is None else estimate.seconds
+        return self.seconds[key]
 
 
 # One item -------------------------------------------------------------------------------------------------------------
 
 
-def section(name: str, frame: pd.DataFrame) -> str:
-    """Return an item at each budget: sentence, table beside the published one, missing cells, cost and failures."""
-    return "\n\n".join(_section(made, runs) for made, runs in budgets_of(name, frame)) or NOTHING
+def section(name: str, found: Found) -> str:
+    """Return an item at each budget: sentence, table beside the published one, picture, cost, failures and commands."""
+    made = [each for each in found(name) if len(each.runs)]
+    return "\n\n".join(_section(each, picture=not place) for place, each in enumerate(made)) or NOTHING
 
 
-def _section(made: Comparison, runs: pd.DataFrame) -> str:
+def _section(made: Comparison, picture: bool) -> str:
     item = made.item
     tables = [_table(block, made.cells[made.cells["metric"] == block.metric], item.name) for block in item.blocks]
+    drawn = picture and item.name in PICTURES and made.redone
     return "\n\n".join(
         [
-            f"**{item.title}**, {budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}.",
-            made.sentence,
+            f"{budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}. {made.sentence}",
             *filter(None, tables),
             *_split_by_split(made),
-            "\n".join(f"- {note}" for note in _notes(made)),
-            words.cost_sentence(runs),
-            words.failure_text(runs),
+            " ".join(_notes(made)),
+            *(
+                [f"![Ours and published, each with its standard error](../images/{PICTURES[item.name]})"]
+                if drawn
+                else []
+            ),
+            f"{words.cost_sentence(made.runs)} {words.failure_text(made.runs)}",
+            _commands(item, bool(drawn)),
         ]
     )
 
 
+def _commands(item: Item, drawn: bool) -> str:
+    given = f"{item.name} budget={item.budget}"
+    lines = [f"dgpbench reproduce {given}  # run what is missing", f"dgpbench compare {given}"]
+    lines += [f"dgpbench figure {given}"] if drawn else []
+    return "\n".join(["```console", *(f"$ {line}" for line in lines), "```"])
+
+
+def picture(name: str, found: Found) -> Picture | None:
+    """Return the scores of each data set with the published ones as crosses, if a value is redone."""
+    made = found(name)[0]
+    if not made.redone:
+        return None
+    item = made.item
+    title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}"
+    return Picture(title, KINDS["score_bars"](item, cells.done_runs(item, made.frame)), columns=4)
+
+
 def _split_by_split(made: Comparison) -> list[str]:
-    """Return differences on equal splits, if the paper's numbers are known for each."""
+    """Return the differences of the first metric on equal splits, if the paper's numbers are known for each."""
     if made.splits is None or made.splits.empty:
         return []
-    found = [(metric, split_grid(rows)) for metric, rows in made.splits.groupby("metric", sort=False)]
+    metric = made.item.blocks[0].metric
     what = "split by split: ours less the published number, mean ± standard error, and the correlation over splits"
-    return [f"{metric}, {what}:\n\n{grid_text(grid, 'md', 'data set')}" for metric, grid in found]
+    return [
+        f"{metric}, {what}:\n\n{grid_text(split_grid(made.splits[made.splits['metric'] == metric]), 'md', 'data set')}"
+    ]
 
 
 def _table(block: Block, part: pd.DataFrame, name: str) -> str:
@@ -124,7 +295,8 @@ def cell(row, digits: int, item: str) -> str:
     if row.count < row.wanted:
         return f"{incomplete_text(row)} ({theirs})"
     ours = " ± ".join(filter(None, numbers_of(row, digits)))
-    return f"{ours} ({theirs}) {MARKS.get(row.verdict, '')}".rstrip()
+    some = f" [{row.count}]" if row.count < row.splits else ""
+    return f"{ours}{some} ({theirs}) {MARKS.get(row.verdict, '')}".rstrip()
 
 
 def printed(entry: Published) -> str:
@@ -140,13 +312,27 @@ def _notes(made: Comparison) -> list[str]:
     """Explain the cells and marks, and what the records lack."""
     rules = list(dict.fromkeys(rule_of(metric) for metric in made.cells["metric"]))
     verdicts = dict.fromkeys(word for rule in rules for word in (rule.agreeing, *rule.others))
+    some = " [n]: n splits only." if (made.cells["wanted"] < made.cells["splits"]).any() else ""
     notes = [
-        "A cell is ours ± standard error over splits (published ± standard error), or done/wanted splits.",
+        f"A cell is ours ± standard error (published ± standard error), or done/wanted splits.{some}",
+        f"{', '.join(f'{MARKS[word]} {word}' for word in verdicts)}: [rules](index.md#how-to-read-the-tables).",
         *([sentence] if "as printed" not in (sentence := published.spread_sentence(made.item.name)) else []),
-        f"Verdicts: {', '.join(f'{MARKS[word]} {word}' for word in verdicts)}; without a mark a cell is not judged.",
-        *(rule.sentence for rule in rules),
+        *_read_as_deviations(made),
     ]
     notes += [PAIRED] if made.cells["paired"].any() else []
     if unknown := int(made.cells["unknown"].sum()):
         notes.append(f"{counted(unknown, 'value')} could not be had from the compact records.")
     return notes + ([made.item.note] if made.item.note else [])
+
+
+def _read_as_deviations(made: Comparison) -> list[str]:
+    """Count the verdicts under the other reading of printed variances, if a paper prints them."""
+    entries = published.of_item(made.item.name)
+    if "variance" not in {entry.spread_kind for entry in entries.values()}:
+        return []
+    numbers = [entries[key] for key in made.cells[KEYS].itertuples(index=False, name=None)]
+    errors = [replace(each, spread_kind=each.spread_kind.replace("variance", "deviation")).stderr for each in numbers]
+    in_errors = made.cells["difference"] / np.hypot(made.cells["stderr"], np.array(errors, dtype=float))
+    counts = _counts(replace(made, cells=judge(made.cells.assign(in_errors=in_errors))))
+    named = ", ".join(f"{counts[verdict]} {verdict}" for verdict in list(VERDICTS)[:3])
+    return [f"Read as standard deviations, the printed spreads give: {named}."]

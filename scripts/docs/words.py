@@ -10,7 +10,6 @@ from dgpbench.errors import printable
 from dgpbench.experiments.items import column_name
 from dgpbench.report.cells import KEYS
 from dgpbench.runs import store
-from dgpbench.runs.rerun import commit_of
 from dgpbench.system.progress import counted
 
 
@@ -48,12 +47,11 @@ def hours_text(hours: float) -> str:
 
 
 def cost_sentence(runs: pd.DataFrame) -> str:
-    """State the number of runs, their core-hours, processors and code."""
+    """State the number of runs, their core-hours and processors."""
     processors = _named(record["host"].get("cpu") or "an unnamed processor" for record in runs["compact"])
-    commits = _named(commit_of(record) for record in runs["compact"])
     return (
         f"Cost: {counted(len(runs), 'run')}, {hours_text(core_hours(runs))} core-hours "
-        f"(seconds of whole runs times threads); processor: {processors}; code: {commits}."
+        f"(seconds of whole runs times threads); processor: {processors}."
     )
 
 

@@ -19,7 +19,11 @@ STUDIES = (
 )
 PAGES = {
     "README.md": ("front",),
-    "docs/results.md": ("overview", "lindinger2020_table1", "lindinger2020_figs5", "lindinger2020_table2"),
+    "docs/results/index.md": ("overview",),
+    "docs/results/jain2021_table1.md": ("jain2021_table1",),
+    "docs/results/lindinger2020_figs5.md": ("lindinger2020_figs5",),
+    "docs/results/lindinger2020_table1.md": ("lindinger2020_table1",),
+    "docs/results/lindinger2020_table2.md": ("lindinger2020_table2",),
     "docs/dgpbench_uci.md": ("dgpbench_uci", "dgpbench_uci_pictures", "dgpbench_uci_extrapolation"),
     "docs/laptop.md": STUDIES,
 }
