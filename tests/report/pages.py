@@ -1,8 +1,10 @@
 """The tables of a report's page, as a reader without a browser sees them."""
 
+import gzip
 import html.parser
 import json
 import re
+from base64 import b64decode
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,3 +81,9 @@ def runs_in(page: str) -> list[dict[str, Any]]:
     keys = ("group", "split", "status", "reason", "seconds", "hash", "commit", "record", "scores")
     runs = [dict(zip(keys, run, strict=True)) for run in data["runs"]]
     return [data["groups"][run["group"]] | run for run in runs]
+
+
+def figures_in(page: str) -> list[str]:
+    """The figures that the page unpacks, as SVG."""
+    packed = re.findall(r'<script type="text/plain" class="packed">(.*?)</script>', page)
+    return [gzip.decompress(b64decode(text)).decode() for text in packed]

@@ -24,6 +24,13 @@ TLL = {  # by data set and split, of sgp L1, mf L2 and mf L3; the splits of ener
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_waiting_for_the_disk_in_this_file():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        yield
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Three methods on three data sets; an incomplete one, one at changed settings, another budget, a hostile name."""
@@ -45,9 +52,7 @@ def results(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def report(results) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda handle: None)
-        assert main(["report", str(results)]) == 0
+    assert main(["report", str(results)]) == 0
     return results / "report.html"
 
 
