@@ -43,7 +43,10 @@ import yaml
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-COPIED = ("dgpbench", "conf", "data", "docs", "tests", "scripts", "results/reference", "pyproject.toml", "Makefile")
+COPIED = (
+    "dgpbench", "conf", "data", "docs", "tests", "scripts", "results/reference", "pyproject.toml", "Makefile",
+    "README.md", "GLOSSARY.md", "CHANGELOG.md",
+)  # fmt: skip
 SOURCES = ("dgpbench", "scripts/docs")  # of the functions that faults are put into
 FAILED = 1  # pytest's exit code where tests failed
 HUNG = -1
