@@ -2,7 +2,7 @@
 Bimodal noise
 =============
 
-The data follow a sine or a cosine, each with probability 1/2. The Gaussian of a sparse GP covers both branches and
+The data follow a sine or a cosine, each with probability 1/2. The Gaussian of an exact GP covers both branches and
 the gap between them, while ``aepmcm`` passes samples through its hidden layers and puts most of its density on the
 two branches.
 """
@@ -17,9 +17,9 @@ x = rng.uniform(-2, 2, size=400)
 y = 10 * np.where(rng.uniform(size=len(x)) < 0.5, np.sin(x), np.cos(x)) + rng.normal(size=len(x))
 grid, values = np.linspace(-2, 2, 120), np.linspace(-15, 15, 150)
 
-settings = {"training.max_iterations": 1500, "method.num_inducing": 30, "method.width": 3}
+settings = {"training.max_iterations": 800, "training.num_samples": 10, "method.num_inducing": 20, "method.width": 2}
 models = {
-    "sgp": DeepGPRegressor("sgp", settings={"training.max_iterations": 300, "method.num_inducing": 30}),
+    "gpr": DeepGPRegressor("gpr"),
     "aepmcm": DeepGPRegressor("aepmcm", protocol="hernandez2018", num_layers=3, settings=settings),
 }
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True, layout="constrained")
