@@ -35,7 +35,7 @@ run: $(VENV)/.installed ## train STAR on boston in minutes; ARGS='dataset=... me
 test: $(VENV)/.installed-dev ## run the quick tests: some six minutes on two cores
 	$(BIN)/python -m pytest -m "not full and not faults" -n 2 --dist loadfile $(ARGS)
 
-test-full: $(VENV)/.installed-dev ## run every test but the fault table: some half an hour
+test-full: $(VENV)/.installed-dev $(VENV)/.installed-site ## run every test but the fault table: some half an hour
 	$(BIN)/python -m pytest -m "not faults" -n 2 --dist loadfile $(ARGS)
 
 test-faults: $(VENV)/.installed-dev ## run the fault table: kills, full disks, bad input; within 20 minutes
@@ -57,7 +57,7 @@ $(VENV)/.installed-site: $(VENV)/.installed
 	$(call install,.[site])
 	@touch $@
 
-site: $(VENV)/.installed-site ## build the site in docs/build; it runs the examples, for some two minutes
+site: $(VENV)/.installed-site ## build the site in docs/build and run its examples: some three minutes
 	$(BIN)/python -m sphinx -b html -W --keep-going docs docs/build
 
 bench: $(VENV)/.installed ## time gradient steps against their floors; ARGS='methods=mf,star,fc M=128,64 --output steps.csv'

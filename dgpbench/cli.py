@@ -134,7 +134,7 @@ def _handle(arguments: list[str]) -> int:
     except ModuleNotFoundError as missing:
         if (missing.name or "dgpbench").startswith("dgpbench"):
             raise
-        print(f"dgpbench: the package {missing.name} is not installed; see README.md, Install", file=sys.stderr)
+        print(f"dgpbench: the package {missing.name} is not installed; see docs/howto/install.md", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         print("dgpbench: interrupted; run the same command again to resume", file=sys.stderr)

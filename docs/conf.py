@@ -1,15 +1,18 @@
 """The site: ``make site``. Sphinx reads it; every warning is an error."""
 
+import io
+import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+from contextlib import redirect_stdout, suppress
+from importlib import import_module
+from pathlib import Path, PurePosixPath
 
 from docutils import nodes
 from latex2mathml.converter import convert
 
 from dgpbench import __version__
-from dgpbench.cli import COMMANDS
+from dgpbench.cli import COMMANDS, WITH_ACTIONS, main
+from dgpbench.commands.run import settings_rows
 
 HERE = Path(__file__).parent
 REPOSITORY = "https://github.com/dgpbench/dgpbench"
@@ -61,11 +64,23 @@ sphinx_gallery_conf = {
 
 def as_myst(app, name, source) -> None:
     """Read GitHub's mathematics, and link to files outside the site where they are."""
-    del app, name
+    del app
     text = re.sub(r"\$`(.+?)`\$", r"$\1$", source[0], flags=re.DOTALL)
     text = re.sub(r"^( *)```math$", r"\1```{math}", text, flags=re.MULTILINE)
-    text = text.replace("](../GLOSSARY.md", "](reference/glossary.md").replace("](../README.md", "](index.md")
-    source[0] = re.sub(r"\]\((?:\.\./)+(?=results/|conf|scripts|data|CONTRIBUTING)", f"]({REPOSITORY}/blob/main/", text)
+    source[0] = re.sub(r"\]\(((?:\.\./)+[^)#\s]+)", lambda link: f"]({target(name, link[1])}", text)
+
+
+SHOWN = {"GLOSSARY.md": "/reference/glossary.md", "CHANGELOG.md": "/reference/changelog.md", "README.md": "/index.md"}
+
+
+def target(page: str, link: str) -> str:
+    """Return the target of a page's relative link: the page of the site that shows the file, or its place on GitHub."""
+    path = PurePosixPath(os.path.normpath(PurePosixPath("docs", page).parent / link))
+    if path.is_relative_to("docs/gallery"):
+        return link.replace("gallery/", "examples/").replace(".py", ".rst")
+    if path.is_relative_to("docs"):
+        return link
+    return SHOWN.get(str(path), f"{REPOSITORY}/blob/main/{path}")
 
 
 def inline_mathematics(writer, node) -> None:
@@ -80,18 +95,50 @@ def displayed_mathematics(writer, node) -> None:
     raise nodes.SkipNode
 
 
+def help_of(*words: str) -> str:
+    """Return the help text of a command."""
+    printed = io.StringIO()
+    with redirect_stdout(printed), suppress(SystemExit):
+        main([*words, "--help"])
+    listed = re.compile(r"\nSettings \[.*?\n\n", re.DOTALL)
+    text = listed.sub("\nSettings: see the page Settings.\n\n", printed.getvalue())
+    return f"```text\n{text.rstrip()}\n```\n"
+
+
 def write_commands(app) -> None:
-    """Write the page of the command line from the help texts."""
+    """Write the pages of commands and settings from the help texts and the declarations."""
     del app
-    parts = [
-        "# Command line\n",
-        "Every command with its options. Settings of `run` are listed at the end of its help.\n",
-    ]
+    os.environ["COLUMNS"] = "90"
+    pages = HERE / "reference"
+    parts = ["# Command line\n", EXIT_CODES]
     for command in COMMANDS:
-        words = [sys.executable, "-m", "dgpbench", command, "--help"]
-        text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        parts.append(f"## dgpbench {command}\n\n```text\n{text.rstrip()}\n```\n")
-    (HERE / "reference" / "commands.md").write_text("\n".join(parts))
+        parts += [f"## dgpbench {command}\n", help_of(command)]
+        if command in WITH_ACTIONS:
+            actions = import_module(f"dgpbench.commands.{command}").ACTIONS
+            for action in actions:
+                parts += [f"### dgpbench {command} {action}\n", help_of(command, action)]
+    (pages / "commands.md").write_text("\n".join(parts))
+    sections: dict[str, list[str]] = {}
+    for key, meaning, accepted, default, owners in settings_rows():
+        of = f" *Of {owners}.*" if owners else ""
+        cells = [f"`{key}`", f"{meaning}.{of}", accepted, f"`{default}`"]
+        row = "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        section = key.partition(".")[0] if "." in key else "Any run"
+        sections.setdefault(section, []).append(row)
+    head = "| setting | meaning | values | default |\n| --- | --- | --- | --- |\n"
+    tables = [f"## {name}\n\n{head}" + "\n".join(rows) for name, rows in sections.items()]
+    (pages / "settings.md").write_text(f"{SETTINGS}\n" + "\n\n".join(tables) + "\n")
+
+
+EXIT_CODES = """Exit codes: 0 done or skipped; 1 a run failed, diverged or timed out; 2 invalid input;
+130 and 143 interrupted.
+"""
+SETTINGS = """# Settings
+
+`dgpbench run KEY=VALUE ...`, and `DeepGPRegressor(settings={KEY: VALUE})` in Python. Defaults are those of
+`protocol=lindinger2020 budget=paper`; `dgpbench run GROUP=NAME ... --cfg job` prints those of other choices. A setting
+with owners exists in these families, optimisers, tasks or kinds of data alone.
+"""
 
 
 def setup(app) -> None:

@@ -1,6 +1,6 @@
 """Write houses.csv (400 rows with a price) and new.csv (20 rows without) to the current folder: a made-up table.
 
-It has what tables of people have: categories (district), a date (sold) and gaps (garden). docs/own_data.md uses it.
+It has categories (district), a date (sold) and gaps (garden). docs/tutorials/own_table.md uses it.
 """
 
 import numpy as np

@@ -139,16 +139,9 @@ def help_text() -> str:
         "Settings [of the families, optimisers or tasks that have them, if not all do]. Defaults are for",
         "protocol=lindinger2020 budget=paper; `dgpbench run GROUP=NAME ... --cfg job` prints those of others:",
     ]
-    values = _defaults()
-    for key, setting, owners in documented():
-        defaults: dict[str, list[str]] = {}  # value -> the owners that have it
-        for owner, value in values[key].items():
-            if owner in owners or not owners:
-                defaults.setdefault(shown(value), []).append(owner)
-        (first, _), *others = defaults.items()
-        default = "; ".join([first, *(f"{value} of {', '.join(names)}" for value, names in others)])
-        of = f"  [{', '.join(owners)}]" if owners else ""
-        lines.append(f"  {key + '=':<32}{setting.help} ({setting.describe()}; default {default}){of}")
+    for key, meaning, accepted, default, owners in settings_rows():
+        of = f"  [{owners}]" if owners else ""
+        lines.append(f"  {key + '=':<32}{meaning} ({accepted}; default {default}){of}")
     lines += [
         "",
         "Flags: --multirun (-m) runs every combination of comma-separated values, 'range(10)' or 'glob(*)', which a",
@@ -157,6 +150,20 @@ def help_text() -> str:
         "A value with commas, '=' or brackets needs quotes inside the shell's.",
     ]
     return "\n".join(lines)
+
+
+def settings_rows() -> list[tuple[str, str, str, str, str]]:
+    """Return key, meaning, accepted values, default and owners of every setting; no owners if all have it."""
+    values, rows = _defaults(), []
+    for key, setting, owners in documented():
+        defaults: dict[str, list[str]] = {}  # value -> the owners that have it
+        for owner, value in values[key].items():
+            if owner in owners or not owners:
+                defaults.setdefault(shown(value), []).append(owner)
+        (first, _), *others = defaults.items()
+        default = "; ".join([first, *(f"{value} of {', '.join(names)}" for value, names in others)])
+        rows.append((key, setting.help, setting.describe(), default, ", ".join(owners)))
+    return rows
 
 
 def _defaults() -> dict[str, dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Check records: rerun a run, recompute scores from the kept rows, verify the files of compact records.
 
 The same processor, versions and number of threads give the same bits. Others round differently, and training amplifies
-that, so the scores of a rerun may differ by the method's entry in ``BOUNDS``, which docs/cost.md justifies.
+that, so the scores of a rerun may differ by the method's entry in ``BOUNDS`` (docs/explanation/reproducibility.md).
 """
 
 import math
@@ -24,7 +24,7 @@ from dgpbench.runs.record import commit_of, inconsistency
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.system import provenance
 
-# In nats of the test log-likelihood; docs/cost.md has the largest measured differences, which are smaller.
+# In nats of the test log-likelihood; the largest measured ones (docs/explanation/reproducibility.md) are smaller.
 # Exact methods and trees arrive at the same fit, and variational fits near the same optimum; power EP and networks
 # arrive at another one, and a chain that is rounded differently is another chain.
 BOUNDS = {

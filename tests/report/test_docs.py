@@ -265,11 +265,8 @@ def test_printed_variances_are_also_read_as_deviations(tmp_path, monkeypatch):
 # README ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_front_page_has_three_sentences_the_table_and_the_picture(made):
+def test_the_front_page_has_three_sentences_and_the_picture(made):
     text = part(made, "front")
-    assert rows(text)["boston"]["mf L2"] == "-2.20 (-2.43) ▲"
-    assert rows(text)["boston"]["star L3"] == "-2.83 (-2.43) ▼"
-    assert rows(text)["energy"]["sgp L1"] == "7/10 (-0.71)"
     assert text.startswith("8 of 64 cells of Lindinger et al.'s (2020) Table 1 are redone at `budget=laptop`")
     assert "6 of 8 judged cells within two combined standard errors of the published mean, 1 better, 1 worse." in text
     assert "The largest miss is star L3 on boston" in text
