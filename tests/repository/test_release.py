@@ -51,3 +51,4 @@ def test_a_wheel_built_from_the_sdist_has_every_file_and_no_other(tmp_path):
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert {"constraints.txt", "constraints-3.13.txt", "CITATION.cff", "tests/repository/test_release.py"} <= inside
+    assert not {name for name in inside if name.startswith((".github", "results", "data/raw"))}
