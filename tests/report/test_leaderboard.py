@@ -106,6 +106,7 @@ def test_methods_are_ranked_by_the_mean_over_data_sets_of_ranks_of_means(page):
     assert "3 of 4 methods have every split of the 3 chosen data sets" in page.get_by_role("status").inner_text()
 
 
+@pytest.mark.full
 def test_ranks_and_critical_difference_are_those_of_the_command_line(page, results, tmp_path):
     narrowed = ("dataset=boston,energy,concrete", "method=sgp,mf", "split=range(2)", f"results_dir={results}")
     assert main(["figure", "lindinger2020_table1", *narrowed, "--output", str(tmp_path / "table.svg")]) == 0
