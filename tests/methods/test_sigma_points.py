@@ -110,7 +110,7 @@ def parameters() -> dict[str, np.ndarray]:
     for layer, width in enumerate((WIDTH, 1)):
         values |= {
             f".prior.layers[{layer}].Z": draws.uniform(-2, 2, size=(M, D)),
-            f".prior.layers[{layer}].kernel.variance": draws.uniform(0.5, 2),
+            f".prior.layers[{layer}].kernel.variance": np.array(draws.uniform(0.5, 2)),
             f".prior.layers[{layer}].kernel.lengthscales": draws.uniform(0.5, 2, size=D),
             f".q.means[{layer}]": draws.normal(size=(width, M)),
             f".q.diagonal[{layer}]": np.tril(draws.normal(size=(width, M, M))) + np.eye(M),
