@@ -202,5 +202,5 @@ def by_gpytorch(values):
     ],
 )
 def test_settings_that_do_not_fit_together_are_refused(settings, sentence, tmp_path, capsys):
-    assert fit_once.command("run", "dataset=boston", *settings, f"results_dir={tmp_path}") == 2
+    assert fit_once.command("run", "dataset=boston", "budget=smoke", *settings, f"results_dir={tmp_path}") == 2
     assert sentence in capsys.readouterr().err
