@@ -58,7 +58,8 @@ class DeepGPProbaRegressor(BaseProbaRegressor):
             raise ValueError(f"method={self.method} does not predict a normal mixture, which skpro requires")
         S, N, _ = mixture.means.shape
         mu, sigma = (np.swapaxes(values, 0, 1) for values in (mixture.means, np.sqrt(mixture.variances)))
-        return NormalMixture(np.full((N, S), 1 / S), mu, sigma, X.index, self._get_columns("predict"))
+        weights = np.full(S, 1 / S) if mixture.weights is None else mixture.weights
+        return NormalMixture(np.tile(weights, (N, 1)), mu, sigma, X.index, self._get_columns("predict"))
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

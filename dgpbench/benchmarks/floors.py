@@ -15,6 +15,7 @@ k(Z, Z) are not products and are left out, so no implementation reaches the floo
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -47,6 +48,8 @@ def structured(cell: Cell, method: StructuredSettings) -> float:
     """Structured posteriors: features, quadratic forms, blocks of S; fc_mc samples v and has features alone."""
     from dgpbench.gp.structures import STRUCTURES
 
+    if method.bound == "predictive":
+        cell = replace(cell, R=method.num_sites)
     custom = [method.blocks] if method.structure == "custom" else []
     structure = STRUCTURES[method.structure](widths(cell), *custom)
     if not method.marginalise:

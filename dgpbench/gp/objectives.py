@@ -1,6 +1,7 @@
 """Objectives: (prior, q, batch) -> scalar, each with its equation.
 
-Reference: docs/methods.md, "Structured posteriors", "Power EP", "Fully factorised" and "SGHMC".
+Reference: docs/methods.md, "Structured posteriors", "Tight bound", "Sigma points", "Power EP", "Fully factorised" and
+"SGHMC".
 """
 
 import math
@@ -38,6 +39,29 @@ def elbo(q: Blocks, paths: Paths, y: tf.Tensor, s2: tf.Tensor, num_data: int) ->
     """
     fit = tf.reduce_mean(expected_log_density(y, paths.mean, paths.variance, s2))
     return num_data * fit - q.kl()
+
+
+def tight_elbo(q: Blocks, paths: Paths, y: tf.Tensor, s2: tf.Tensor, num_data: int) -> tf.Tensor:
+    """``elbo`` with 1/2 log(1 + r_b / s2) in place of r_b / (2 s2), r_b = k - a^T a of the output layer.
+
+    Each row's conditional variance r_b is scaled by its optimal factor 1 / (1 + r_b / s2) (Titsias 2025, Eq. 18).
+    """
+    r = paths.residual
+    assert r is not None, "matched moments have none"
+    explained = expected_log_density(y, paths.mean, paths.variance - r, s2)
+    return num_data * tf.reduce_mean(explained - 0.5 * tf.math.log1p(r / s2)) - q.kl()
+
+
+def predictive(q: Blocks, paths: Paths, y: tf.Tensor, s2: tf.Tensor, num_data: int, beta: float) -> tf.Tensor:
+    """(N/B) sum_b log sum_r w_r N(y_b; mu^_rb, Sigma^_rb + s2) - beta KL(q(v) || N(0, I)).
+
+    Reference: Jankowiak et al. 2020, "Deep sigma point processes"; "Parametric Gaussian process regressors" at depth 1.
+
+    :param paths: with weights
+    """
+    assert paths.log_weights is not None
+    each = log_normal(y, paths.mean, paths.variance + s2) + paths.log_weights[:, None]
+    return num_data * tf.reduce_mean(tf.reduce_logsumexp(each, axis=0)) - beta * q.kl()
 
 
 def log_tilted(paths: Paths, y: tf.Tensor, s2: tf.Tensor, power: float) -> tf.Tensor:

@@ -22,11 +22,16 @@ class Paths(NamedTuple):
     :param mean: mu^, [R, B]
     :param variance: Sigma^, without the likelihood's noise, [R, B]
     :param hidden: f^l of each hidden layer, [T_l, R, B]
+    :param residual: k - a^T a of the output layer, the part of the variance that v does not explain, [R, B]; None where
+        moments were matched
+    :param log_weights: of the paths, [R]; None for equal weights
     """
 
     mean: tf.Tensor
     variance: tf.Tensor
     hidden: list[tf.Tensor]
+    residual: tf.Tensor | None = None
+    log_weights: tf.Tensor | None = None
 
 
 def path_shapes(widths: tuple[int, ...], num_samples: int, num_rows) -> list[tf.Tensor]:
@@ -54,7 +59,8 @@ def marginalise(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tens
         mean, variance = marginals.conditional(features)
         if last:
             R = tf.shape(normals[-1])[1] if normals else 1
-            return Paths(_per_path(mean[0], R), _per_path(variance[0], R), hidden)
+            residual = features[-1].residual
+            return Paths(_per_path(mean[0], R), _per_path(variance[0], R), hidden, _per_path(residual, R))
         hidden.append(marginals.sample(mean, variance, normals[index], layer.jitter))
         H = tf.transpose(hidden[-1], [1, 2, 0])
     raise ValueError("a deep GP has at least one layer")
@@ -83,7 +89,8 @@ def given(
         mean = features.mean + tf.transpose(tf.cast(projected, v[index].dtype), [1, 0, 2])
         if index == len(prior.layers) - 1:
             R = tf.shape(v[index])[0]
-            return Paths(_per_path(mean[0], R), _per_path(features.residual, R), hidden)
+            residual = _per_path(features.residual, R)
+            return Paths(_per_path(mean[0], R), residual, hidden, residual)
         hidden.append(mean + tf.sqrt(features.residual + layer.jitter) * normals[index])
     raise ValueError("a deep GP has at least one layer")
 

@@ -241,7 +241,7 @@ class CheckedPredictor:
         if not isinstance(predictions, GaussianMixture | Quantiles | Samples):
             raise TypeError(
                 f"{self.name}: predict returned {type(predictions).__name__}; it must return Gaussian(mean, variance), "
-                "GaussianMixture(means, variances), Quantiles(levels, values) or Samples(draws)"
+                "GaussianMixture(means, variances, weights), Quantiles(levels, values) or Samples(draws)"
             )
         if predictions.shape != (len(X), 1):
             raise ValueError(f"{self.name}: predictions have shape {predictions.shape}, but there are {len(X)} rows")

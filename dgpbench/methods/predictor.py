@@ -22,14 +22,15 @@ COMMON = 2**31 - 1  # in place of a chunk's number, which is smaller
 FIRST_Z = INDUCING.format(0)
 RAW = ".unconstrained"  # suffix of the variable behind a positive parameter: the transform between them rounds
 Model_ = TypeVar("Model_", bound=tf.Module)
-Moments = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+Moments = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, ...]]
 
 
 class MixturePredictor:
     """A fitted method that predicts a mixture of S Gaussians for each row.
 
     :param model: a trained model
-    :param moments: (X [B, D], seed [2], number of the chunk) -> means and variances of y, [S, B] each
+    :param moments: (X [B, D], seed [2], number of the chunk) -> means and variances of y, [S, B] each, and
+        the weights [S] of the components, if they differ
     :param num_features: D
     :param rows_at_once: rows of a chunk: bounds the memory of a prediction
     :param posterior: () -> the arrays of ``posterior.npz``
@@ -65,7 +66,8 @@ class MixturePredictor:
             for index, start in enumerate(range(0, len(X), size))
         ]
         means, variances = (np.concatenate([chunk[i].numpy() for chunk in chunks], axis=1) for i in (0, 1))
-        return GaussianMixture(means[..., None].astype(float), variances[..., None].astype(float))
+        weights = [each.numpy().astype(float) for each in chunks[0][2:]]  # the same in all chunks
+        return GaussianMixture(means[..., None].astype(float), variances[..., None].astype(float), *weights)
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Return every parameter by path, and the data that predictions depend on."""
@@ -98,9 +100,10 @@ def deep_predictor(model: Model, num_samples: int, *, common_normals: bool = Fal
     """
     S = num_samples if len(model.q.structure.widths) > 1 else 1
 
-    def moments(X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def moments(X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, ...]:
         paths = model.paths(X, S, seed, chunk, common=common_normals)
-        return paths.mean, paths.variance + model.prior.noise_variance
+        weights = [] if paths.log_weights is None else [tf.exp(paths.log_weights)]
+        return paths.mean, paths.variance + model.prior.noise_variance, *weights
 
     def posterior() -> dict[str, np.ndarray]:
         q = model.q.blocks(model.prior.choleskys())

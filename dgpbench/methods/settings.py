@@ -206,6 +206,14 @@ class StructuredSettings(MeanMapSettings):
     covariance_rate: float = setting(
         "Adam's learning rate of C, as a share of training.learning_rate", above=0, default=1.0
     )
+    bound: str = setting(
+        "training objective: the ELBO, the ELBO with a tighter term for the output layer's residual variance, or the "
+        "predictive log-likelihood at learned quadrature sites",
+        words=("standard", "tight", "predictive"),
+        default="standard",
+    )
+    beta: float = setting("weight of the KL divergence in method.bound=predictive", low=0, default=1.0)
+    num_sites: int = setting("Q, learned quadrature sites of method.bound=predictive", low=1, default=1)
     blocks: list | None = setting("couplings of method.structure=custom")
     blocks_file: str | None = setting("YAML file with the couplings of method.structure=custom")
 
@@ -228,6 +236,12 @@ class StructuredSettings(MeanMapSettings):
                 )
             object.__setattr__(self, "blocks", blocks)
             object.__setattr__(self, "blocks_file", None)  # its content identifies a run, not its path
+        if self.bound != "predictive" and (self.beta, self.num_sites) != (1.0, 1):
+            raise UserError("method.beta and method.num_sites belong to method.bound=predictive; set it, or omit them")
+        if self.bound == "predictive" and not self.marginalise:
+            raise UserError(
+                "method.bound=predictive integrates the inducing outputs out; it takes method.marginalise=true"
+            )
         if self.output_start == "sgpr" and not self.whiten:
             raise UserError("method.output_start=sgpr starts q in whitened coordinates; it takes method.whiten=true")
         if self.output_start == "sgpr" and self.num_layers > 1 and self.mean_function == "zero":

@@ -4,10 +4,11 @@ The ELBO of Lindinger et al. 2020 (Eq. 5, Theorem 1; docs/methods.md, "Structure
 
     ELBO = (N/B) sum_b mean_r E[log N(y_b; f^L, s2)] - KL(q(v) || N(0, I)),   q(v) = N(m, C C^T)
 
-Mean field is DSVI (Salimbeni & Deisenroth 2017); depth 1 is the sparse GP of Hensman et al. 2013 ("SGP").
+Mean field is DSVI (Salimbeni & Deisenroth 2017); depth 1 is the sparse GP of Hensman et al. 2013 ("SGP"). Other
+objectives of the same posterior are the tight bound and the predictive log-likelihood (``method.bound``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,11 +18,12 @@ import tensorflow as tf
 
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
-from dgpbench.gp.block_gaussian import BlockGaussian
+from dgpbench.gp.block_gaussian import BlockGaussian, Blocks
 from dgpbench.gp.linear_algebra import whiten
-from dgpbench.gp.objectives import elbo
+from dgpbench.gp.objectives import elbo, predictive, tight_elbo
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, read_once
 from dgpbench.gp.propagation import Paths, given, marginalise, path_shapes
+from dgpbench.gp.sigma_points import SigmaPoints
 from dgpbench.gp.structures import STRUCTURES, Structure
 from dgpbench.methods.inducing_points import kmeans_centres
 from dgpbench.methods.interface import FitSettings, Seeds, pick
@@ -60,7 +62,7 @@ def fit(
     validator = deep_predictor(model, training.validation_samples)
     predictor = deep_predictor(model, settings.num_samples, common_normals=settings.common_normals)
     predictor.diagnostics["iterations"] = maximise(
-        lambda step, X, y, _rows: model.elbo(X, y, N, model.normals(R, tf.shape(X)[0], seed, step, X.dtype)),
+        lambda step, X, y, _rows: model.objective(X, y, N, model.normals(R, tf.shape(X)[0], seed, step, X.dtype)),
         model.trainable_variables,
         fitting,
         training,
@@ -96,7 +98,7 @@ def fit_together(
     bases = [base_seed(own.samples) for own in seeds]
     iterations = maximise_together(
         models,
-        lambda model, X, y, normals: model.elbo(X, y, N, normals),
+        lambda model, X, y, normals: model.objective(X, y, N, normals),
         lambda place, step, rows: models[0].normals(R, rows, bases[place], step, trains[0].X.dtype),
         trains,
         training,
@@ -124,7 +126,7 @@ def start_model(
     :param fitting: the rows that are fitted to, without those held out of ``train``
     """
     method = settings.method
-    model = build_model(settings, train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial))
+    model = build_model(settings, train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial), seeds.initial)
     if method.output_start == "sgpr":
         start_output_layer(model, fitting, seeds.initial, monitor)
     if settings.initial is not None:
@@ -132,11 +134,20 @@ def start_model(
     return model
 
 
-def build_model(settings: FitSettings[StructuredSettings, Any], X: np.ndarray, Z: np.ndarray) -> "DeepModel":
-    """Build the model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them."""
+def build_model(
+    settings: FitSettings[StructuredSettings, Any], X: np.ndarray, Z: np.ndarray, seed: int = 0
+) -> "DeepModel":
+    """Build the model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them.
+
+    :param seed: of the quadrature sites, if there are any
+    """
     method = settings.method
-    prior = build_prior(pick(Architecture, method, precision=settings.precision), X, Z)
-    return DeepModel(prior, build_posterior(method), sample_inducing=not method.marginalise)
+    prior, q = build_prior(pick(Architecture, method, precision=settings.precision), X, Z), build_posterior(method)
+    if method.bound == "predictive":
+        points = SigmaPoints(method.widths(), method.num_sites, seed)
+        return DeepModel(prior, q, bound=partial(predictive, beta=method.beta), points=points)
+    bound = tight_elbo if method.bound == "tight" else elbo
+    return DeepModel(prior, q, bound=bound, sample_inducing=not method.marginalise)
 
 
 def start_from(model: "DeepModel", initial: dict[str, np.ndarray]) -> None:
@@ -227,28 +238,40 @@ def build_optimiser(settings: FitSettings[StructuredSettings, AdamSettings], mod
 class DeepModel(gpflow.Module):
     """A prior and a structured posterior, trained together.
 
+    :param bound: an objective of ``gp.objectives``: (q, paths, y, s2, N) -> scalar
+    :param points: sites and weights of the paths; None for sampled paths
     :param sample_inducing: draw v for each path (``fc_mc``; paper, Eq. 12) where False integrates it out (Theorem 1)
     """
 
     columns_at_once = COLUMNS_AT_ONCE
 
-    def __init__(self, prior: DeepGP, q: BlockGaussian, *, sample_inducing: bool = False):
+    def __init__(
+        self,
+        prior: DeepGP,
+        q: BlockGaussian,
+        *,
+        bound: Callable[..., tf.Tensor] = elbo,
+        points: SigmaPoints | None = None,
+        sample_inducing: bool = False,
+    ):
         super().__init__(name="deep_model")
         self.prior = prior
         self.q = q
+        self.bound = bound
+        self.points = points
         self.sample_inducing = sample_inducing
 
     def normals(
         self, num_samples: int, num_rows: tf.Tensor, seed: tf.Tensor, step: tf.Tensor, dtype
     ) -> list[tf.Tensor]:
-        """Draw the normals of ``num_samples`` paths of a batch for ``elbo``."""
+        """Draw the normals of ``num_samples`` paths of a batch for ``objective``."""
         shapes = path_shapes(self.q.structure.widths, num_samples, num_rows)
         if self.sample_inducing:
             shapes = [*shapes, *((num_samples, *mean.shape) for mean in self.q.means)]
         return stateless_normals(shapes, seed, step, dtype)
 
-    def elbo(self, X: tf.Tensor, y: tf.Tensor, num_data: int, normals: list[tf.Tensor]) -> tf.Tensor:
-        """Return an unbiased draw of the ELBO from paths of the batch X [B, D], y [B]."""
+    def objective(self, X: tf.Tensor, y: tf.Tensor, num_data: int, normals: list[tf.Tensor]) -> tf.Tensor:
+        """Return an unbiased draw of the objective from paths of the batch X [B, D], y [B]."""
         prior = read_once(self.prior)
         choleskys = prior.choleskys()
         q = self.q.blocks(choleskys)
@@ -256,8 +279,8 @@ class DeepModel(gpflow.Module):
             L = len(prior.layers)
             paths = given(prior, q.sample(normals[-L:]), choleskys, X, normals[:-L])
         else:
-            paths = marginalise(prior, q, choleskys, X, normals)
-        return elbo(q, paths, y, prior.noise_variance, num_data)
+            paths = self._marginalise(prior, q, choleskys, X, normals)
+        return self.bound(q, paths, y, prior.noise_variance, num_data)
 
     def paths(
         self, X: tf.Tensor, num_samples: int, seed: tf.Tensor, chunk: tf.Tensor, *, common: bool = False
@@ -266,4 +289,11 @@ class DeepModel(gpflow.Module):
         choleskys = self.prior.choleskys()
         shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
         normals = normals_of_rows(shapes, seed, chunk, X.dtype, common=common)
-        return marginalise(self.prior, self.q.blocks(choleskys), choleskys, X, normals)
+        return self._marginalise(self.prior, self.q.blocks(choleskys), choleskys, X, normals)
+
+    def _marginalise(self, prior: DeepGP, q: Blocks, choleskys: list, X: tf.Tensor, normals: list) -> Paths:
+        """Theorem 1 with the given normals, or at the learned sites."""
+        if self.points is None:
+            return marginalise(prior, q, choleskys, X, normals)
+        paths = marginalise(prior, q, choleskys, X, self.points.normals(tf.shape(X)[0]))
+        return paths._replace(log_weights=self.points.log_weights())

@@ -12,7 +12,7 @@ from dgpbench.predictive.warped import Densities
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictiveDistribution(ShortRepr):
-    """p(y_n) = 1/S sum_s N(y_n; m_sn, v_sn) for each of N rows, in the original units of y, noise included.
+    """p(y_n) = sum_s w_s N(y_n; m_sn, v_sn) for each of N rows, in the original units of y, noise included.
 
     With ``dataset.target_transform`` the transform of y has this density.
 

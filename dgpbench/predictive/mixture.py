@@ -1,7 +1,8 @@
 """Predictions of our families: a Gaussian mixture for each row, in NumPy."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from dgpbench.errors import NonFinitePredictions
 LOG_2PI = np.log(2 * np.pi)
 PAIRS_AT_ONCE = 50_000  # components x rows of one pass: what the processor's cache holds
 MAX_STEPS = 500  # a bracket of finite numbers is halved at least every second step, and needs fewer
+ROUNDING = 1e-6  # of the sum of weights, which may be float32
 NEWTON_TOLERANCE = 1e-8  # in the smallest standard deviations; an error squares with each step, so none is left
 
 
@@ -27,18 +29,20 @@ class ShortRepr:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianMixture(ShortRepr):
-    """One mixture of S equally weighted Gaussians for each test row and output.
+    """One mixture of S Gaussians for each test row and output.
 
-    ``p(y_n) = 1/S sum_s N(y_n; means[s, n], variances[s, n])``; the variances include the noise. Densities,
+    ``p(y_n) = sum_s w_s N(y_n; means[s, n], variances[s, n])``; the variances include the noise. Densities,
     distribution functions and quantiles are those of each output by itself.
 
     :param means: [S, N, P], in units of y
     :param variances: [S, N, P], positive, in units of y squared
+    :param weights: w [S], positive, with sum 1; None for equal weights
     :raises ValueError: when the shapes differ or are not [S, N, P], or a value is not finite or not positive
     """
 
     means: np.ndarray
     variances: np.ndarray
+    weights: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name in ("means", "variances"):
@@ -53,34 +57,50 @@ class GaussianMixture(ShortRepr):
             raise NonFinitePredictions(f"{bad} of {means.size} predictive means are not finite")
         if bad := np.count_nonzero(~(np.isfinite(variances) & (variances > 0))):
             raise NonFinitePredictions(f"{bad} of {means.size} predictive variances are not finite and positive")
+        if self.weights is not None:
+            weights = np.asarray(self.weights, dtype=np.float64)
+            if weights.shape != means.shape[:1] or not np.all(weights > 0) or abs(weights.sum() - 1) > ROUNDING:
+                raise ValueError(f"a mixture needs {len(means)} positive weights with sum 1, not {weights}")
+            object.__setattr__(self, "weights", weights)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(N, P)."""
         return self.means.shape[1], self.means.shape[2]
 
+    @cached_property
+    def relative_weights(self) -> np.ndarray:
+        """S w_s, [S, 1, 1]: ones for equal weights, where a mean over s is then the same to the last bit."""
+        S = len(self.means)
+        return np.ones([S, 1, 1]) if self.weights is None else S * self.weights[:, None, None]
+
+    def average(self, values: np.ndarray) -> np.ndarray:
+        """sum_s w_s values_s for values [..., S, N, P]."""
+        return (self.relative_weights * values).mean(axis=-3)
+
     @property
     def mean(self) -> np.ndarray:
-        """E[y] = 1/S sum_s m_s, [N, P]."""
-        return self.means.mean(axis=0)
+        """E[y] = sum_s w_s m_s, [N, P]."""
+        return self.average(self.means)
 
     @property
     def variance(self) -> np.ndarray:
-        """Var[y] = 1/S sum_s v_s + 1/S sum_s (m_s - E[y])^2, [N, P]."""
-        return self.variances.mean(axis=0) + self.means.var(axis=0)
+        """Var[y] = sum_s w_s v_s + sum_s w_s (m_s - E[y])^2, [N, P]."""
+        return self.average(self.variances) + self.average((self.means - self.mean) ** 2)
 
     def log_density(self, Y: np.ndarray) -> np.ndarray:
-        """log 1/S sum_s N(y; m_s, v_s) by logsumexp, which does not underflow in the tails; [..., N, P] as Y, nats."""
+        """log sum_s w_s N(y; m_s, v_s) by logsumexp, which does not underflow in the tails; [..., N, P] as Y, nats."""
         from scipy.special import logsumexp
 
         squares = (self._components_beside(Y) - self.means) ** 2 / self.variances
-        return logsumexp(-0.5 * (squares + np.log(self.variances) + LOG_2PI), axis=-3) - np.log(len(self.means))
+        each = -0.5 * (squares + np.log(self.variances) + LOG_2PI) + np.log(self.relative_weights)
+        return logsumexp(each, axis=-3) - np.log(len(self.means))
 
     def cdf(self, Y: np.ndarray) -> np.ndarray:
-        """u = 1/S sum_s Phi((y - m_s) / sqrt(v_s)), [..., N, P] as Y; at an observed y, its PIT."""
+        """u = sum_s w_s Phi((y - m_s) / sqrt(v_s)), [..., N, P] as Y; at an observed y, its PIT."""
         from scipy.special import ndtr
 
-        return ndtr((self._components_beside(Y) - self.means) / np.sqrt(self.variances)).mean(axis=-3)
+        return self.average(ndtr((self._components_beside(Y) - self.means) / np.sqrt(self.variances)))
 
     def quantile(self, p: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """The y at which the distribution function is p, [..., N, P] for p of shape [...], 0 < p < 1."""
@@ -89,21 +109,27 @@ class GaussianMixture(ShortRepr):
             raise ValueError(f"quantiles are at probabilities between 0 and 1, both excluded, not {p}")
         S, *rows = self.means.shape
         means, deviations = self.means.reshape(S, -1), np.sqrt(self.variances).reshape(S, -1)
-        return np.reshape([mixture_quantiles(each, means, deviations) for each in p.ravel()], (*p.shape, *rows))
+        weights = self.relative_weights[..., 0]
+        found = [mixture_quantiles(each, means, deviations, weights) for each in p.ravel()]
+        return np.reshape(found, (*p.shape, *rows))
 
     def crps(self, Y: np.ndarray) -> np.ndarray:
         """Continuous ranked probability score of each row, in closed form, [N, P], units of y.
 
-        ``1/S sum_s A(y - m_s, v_s) - 1/(2 S^2) sum_{s,s'} A(m_s - m_s', v_s + v_s')``, with A as in ``_mean_absolute``.
-        Reference: Grimit et al. 2006. Time is O(S^2 N); memory does not grow with N.
+        ``sum_s w_s A(y - m_s, v_s) - 1/2 sum_{s,s'} w_s w_s' A(m_s - m_s', v_s + v_s')``, with A as in
+        ``_mean_absolute``. Reference: Grimit et al. 2006. Time is O(S^2 N); memory does not grow with N.
         """
         chunks = chunks_of(*self.means.shape[:2])
-        return np.concatenate([_crps(self.means[:, rows], self.variances[:, rows], Y[rows]) for rows in chunks])
+        return np.concatenate([_crps(self.of_rows(rows), Y[rows]) for rows in chunks])
+
+    def of_rows(self, rows: slice) -> "GaussianMixture":
+        """Return the mixtures of some rows."""
+        return replace(self, means=self.means[:, rows], variances=self.variances[:, rows])
 
     def sample(self, generator: np.random.Generator, num: int) -> np.ndarray:
         """Draws from the mixtures, one component for all outputs of a row, [num, N, P]."""
         S, N, P = self.means.shape
-        components, rows = generator.integers(S, size=(num, N)), np.arange(N)
+        components, rows = generator.choice(S, size=(num, N), p=self.weights), np.arange(N)
         normals = generator.standard_normal((num, N, P))
         return self.means[components, rows] + np.sqrt(self.variances[components, rows]) * normals
 
@@ -115,14 +141,15 @@ class GaussianMixture(ShortRepr):
         """
         if not np.all(np.asarray(scale) > 0):
             raise ValueError(f"a change of units needs a positive scale, not {scale}")
-        return GaussianMixture(shift + scale * self.means, np.square(scale) * self.variances)
+        return replace(self, means=shift + scale * self.means, variances=np.square(scale) * self.variances)
 
     @classmethod
     def concatenate(cls, parts: Sequence["GaussianMixture"]) -> "GaussianMixture":
-        """Join successive batches of rows; all must have the same S and P."""
+        """Join successive batches of rows; all must have the same weights and P."""
         return cls(
             np.concatenate([part.means for part in parts], axis=1),
             np.concatenate([part.variances for part in parts], axis=1),
+            parts[0].weights,
         )
 
     def _components_beside(self, Y: np.ndarray) -> np.ndarray:
@@ -139,12 +166,14 @@ def chunks_of(num_components: int, num_rows: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, num_rows, size))
 
 
-def _crps(means: np.ndarray, variances: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _crps(mixture: GaussianMixture, Y: np.ndarray) -> np.ndarray:
+    means, variances, w = mixture.means, mixture.variances, mixture.relative_weights
     S = len(means)
-    pairs = _mean_absolute(np.zeros_like(means), 2 * variances).sum(axis=0)  # s = s'
+    pairs = (w**2 * _mean_absolute(np.zeros_like(means), 2 * variances)).sum(axis=0)  # s = s'
     for s in range(S - 1):  # s < s' counts twice
-        pairs += 2 * _mean_absolute(means[s + 1 :] - means[s], variances[s + 1 :] + variances[s]).sum(axis=0)
-    return _mean_absolute(Y - means, variances).mean(axis=0) - pairs / (2 * S**2)
+        each = _mean_absolute(means[s + 1 :] - means[s], variances[s + 1 :] + variances[s])
+        pairs += 2 * w[s] * (w[s + 1 :] * each).sum(axis=0)
+    return mixture.average(_mean_absolute(Y - means, variances)) - pairs / (2 * S**2)
 
 
 def _mean_absolute(d: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -158,25 +187,28 @@ def _mean_absolute(d: np.ndarray, v: np.ndarray) -> np.ndarray:
 # Quantiles, by Newton's method inside a bracket that bisection keeps halving ----------------------------------------
 
 
-def mixture_quantiles(p: float, means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """The y at which ``1/S sum_s Phi((y - m_s) / d_s) = p``, for each of K mixtures, [K].
+def mixture_quantiles(p: float, means: np.ndarray, deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The y at which ``sum_s w_s Phi((y - m_s) / d_s) = p``, for each of K mixtures, [K].
 
     Memory does not grow with K.
 
     :param means: [S, K]
     :param deviations: [S, K], positive
+    :param weights: S w_s, [S, 1]
     """
-    return np.concatenate([_solve(p, means[:, rows], deviations[:, rows]) for rows in chunks_of(*means.shape)])
+    return np.concatenate([_solve(p, means[:, rows], deviations[:, rows], weights) for rows in chunks_of(*means.shape)])
 
 
-def _solve(p: float, means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+def _solve(p: float, means: np.ndarray, deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:
     from scipy.special import ndtri
 
     # The mixture's quantile lies between the smallest and the largest quantile of its components.
     bounds = means + ndtri(p) * deviations
     low, high = bounds.min(axis=0), bounds.max(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):  # of predictions that have diverged
-        y = means.mean(axis=0) + ndtri(p) * np.sqrt((deviations**2).mean(axis=0) + means.var(axis=0))
+        mean = (weights * means).mean(axis=0)
+        variance = (weights * deviations**2).mean(axis=0) + (weights * (means - mean) ** 2).mean(axis=0)
+        y = mean + ndtri(p) * np.sqrt(variance)
     y = np.clip(np.where(np.isfinite(y), y, 0.5 * low + 0.5 * high), low, high)  # start: a Gaussian of equal moments
     smallest = deviations.min(axis=0)
     step, left = high - low, np.arange(len(y))  # the last step, and which rows are not found yet
@@ -184,7 +216,7 @@ def _solve(p: float, means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     for _ in range(MAX_STEPS):
         if not len(left):
             break
-        excess, density = _excess_and_density(y, p, means, deviations)
+        excess, density = _excess_and_density(y, p, means, deviations, weights)
         low, high = np.where(excess < 0, y, low), np.where(excess < 0, high, y)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # between two far modes the density is zero
             newton = y - excess / density
@@ -201,10 +233,10 @@ def _solve(p: float, means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     return found
 
 
-def _excess_and_density(y: np.ndarray, p: float, means: np.ndarray, deviations: np.ndarray):
+def _excess_and_density(y: np.ndarray, p: float, means: np.ndarray, deviations: np.ndarray, weights: np.ndarray):
     """F(y) - p and its derivative, the density, [K] each."""
     from scipy.special import ndtr
 
     z = (y - means) / deviations
-    density = (np.exp(-0.5 * z**2) / deviations).mean(axis=0) / np.sqrt(2 * np.pi)
-    return ndtr(z).mean(axis=0) - p, density
+    density = (weights * (np.exp(-0.5 * z**2) / deviations)).mean(axis=0) / np.sqrt(2 * np.pi)
+    return (weights * ndtr(z)).mean(axis=0) - p, density

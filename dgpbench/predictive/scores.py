@@ -85,7 +85,7 @@ def all_scores(rows: Rows) -> dict[str, float]:
 
 @metric("log_density", unit="nats", direction="higher")
 def tll(log_density: np.ndarray) -> float:
-    """Test log-likelihood, mean_n log p(y_n); of a mixture, log 1/S sum_s N(y_n; m_ns, v_ns)."""
+    """Test log-likelihood, mean_n log p(y_n); of a mixture, log sum_s w_s N(y_n; m_ns, v_ns)."""
     return log_density.mean()
 
 

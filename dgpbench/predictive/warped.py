@@ -34,7 +34,7 @@ class Warp(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WarpedMixture(ShortRepr):
-    """y = g^-1(z) of a Gaussian mixture of z in each row: ``p(y) = g'(y) 1/S sum_s N(g(y); m_s, v_s)``.
+    """y = g^-1(z) of a Gaussian mixture of z in each row: ``p(y) = g'(y) sum_s w_s N(g(y); m_s, v_s)``.
 
     Distribution function and quantiles are those of z, carried over; moments are Gauss-Hermite quadratures.
     Reference: Snelson et al. 2004.
@@ -87,7 +87,7 @@ class WarpedMixture(ShortRepr):
         return np.concatenate([self._crps(rows, Y) for rows in chunks_of(*self.mixture.means.shape[:2])])
 
     def _crps(self, rows: slice, Y: np.ndarray) -> np.ndarray:
-        part = GaussianMixture(self.mixture.means[:, rows], self.mixture.variances[:, rows])
+        part = self.mixture.of_rows(rows)
         y = self.warp.forward(Y[rows])
         reach = REACH * np.sqrt(part.variances)
         low, high = (part.means - reach).min(axis=0), (part.means + reach).max(axis=0)
@@ -123,8 +123,8 @@ class WarpedMixture(ShortRepr):
             centre = self.warp.inverse(self.mixture.mean)
             for node, weight in zip(nodes, weights / weights.sum(), strict=True):
                 y = self.warp.inverse(self.mixture.means + node * deviations) - centre
-                first += weight * y.mean(axis=0)
-                second += weight * (y**2).mean(axis=0)
+                first += weight * self.mixture.average(y)
+                second += weight * self.mixture.average(y**2)
             return centre + first, second - first**2
 
 

@@ -157,7 +157,7 @@ def check_restored(trial: Trial) -> str | None:
 def _row(predictions: Found, row: int) -> list[np.ndarray]:
     """Return the numbers of one row."""
     if isinstance(predictions, GaussianMixture):
-        return [predictions.means[:, row], predictions.variances[:, row]]
+        return [predictions.means[:, row], predictions.variances[:, row], predictions.relative_weights]
     if isinstance(predictions, Quantiles):
         return [predictions.values[:, row]] + ([] if predictions.mean is None else [predictions.mean[row]])
     return [predictions.draws[:, row]]

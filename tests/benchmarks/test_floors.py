@@ -43,7 +43,11 @@ def test_a_single_layer_does_not_see_the_paths():
     assert gflop("mf", L=1, tau=1, R=1) == gflop("mf", L=1, tau=1, R=7)
 
 
+def test_the_floor_of_dspp_counts_its_sites():
+    assert gflop("dspp") == gflop("mf", R=8)
+
+
 @pytest.mark.parametrize("method", [name for name in groups.names("method") if name not in ("gpr", "sgpr", "fitc")])
 def test_every_method_with_gradient_steps_is_counted(method):
-    [cell] = timing.parse([f"methods={method}", "L=1" if method == "sgp" else "L=3"]).cells
+    [cell] = timing.parse([f"methods={method}", "L=1" if method in ("sgp", "ppgpr") else "L=3"]).cells
     assert floors.flops(cell, timing.resolve(cell)) > 0

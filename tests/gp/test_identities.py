@@ -256,7 +256,7 @@ def test_a_step_reads_each_variable_once():
     arch = small.architecture(3, 2)
     model, (X, y) = DeepModel(small.prior(arch), small.posterior(structures.star(arch.widths))), small.rows()
     normals = model.normals(2, len(X), tf.constant([0, 1]), tf.constant(0), tf.float64)
-    step = tf.function(lambda: model.elbo(tf.constant(X), tf.constant(y), N, normals))
+    step = tf.function(lambda: model.objective(tf.constant(X), tf.constant(y), N, normals))
     graph = step.get_concrete_function().graph
     reads = [operation.inputs[0].name for operation in graph.get_operations() if operation.type == "ReadVariableOp"]
     assert len(reads) == len(set(reads)) >= len(model.trainable_variables)

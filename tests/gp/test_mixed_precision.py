@@ -14,7 +14,7 @@ from dgpbench.methods.structured import DeepModel
 from dgpbench.runs import store
 from tests.gp import small
 
-TAKE_IT = ["sgp", "mf", "stripes", "arrow", "star", "chain", "fc", "fc_mc", "sghmc", "aepmcm"]
+TAKE_IT = ["sgp", "ppgpr", "mf", "dspp", "stripes", "arrow", "star", "chain", "fc", "fc_mc", "sghmc", "aepmcm"]
 
 
 def elbo_and_gradients(precision, structure):
@@ -25,7 +25,7 @@ def elbo_and_gradients(precision, structure):
     X, y = map(tf.constant, small.rows())
     with tf.GradientTape() as tape:
         normals = model.normals(small.R, len(X), tf.constant([1, 2]), tf.constant(0, tf.int64), X.dtype)
-        value = model.elbo(X, y, small.N, normals)
+        value = model.objective(X, y, small.N, normals)
     features = model.prior.layers[0].features(X[None], model.prior.layers[0].cholesky())
     return features.A.dtype, [value, *tape.gradient(value, model.trainable_variables)]
 

@@ -126,7 +126,12 @@ def kl_from_standard_normal(m, C):
 
 
 def theorem_one(layers, widths, m, C, X, normals):
-    """Mean and variance [R, B] of the output, without the likelihood's noise, for rows X [B, D].
+    """Mean and variance [R, B] of the output, without the likelihood's noise, for rows X [B, D]."""
+    return theorem_one_and_residual(layers, widths, m, C, X, normals)[:2]
+
+
+def theorem_one_and_residual(layers, widths, m, C, X, normals):
+    """Mean, variance and, of the variance, the part k - a^T a of the output layer, [R, B] each, for rows X [B, D].
 
     Lindinger et al. 2020, Theorem 1: q(f^l | f^1 .. f^{l-1}) from the joint Gaussian of all layers, v integrated out.
 
@@ -152,7 +157,7 @@ def theorem_one(layers, widths, m, C, X, normals):
         mean = mu[:, first:] + np.einsum("nij,nj->ni", gain, f - mu[:, :first])
         conditional = covariance[:, first:, first:] - gain @ cross.transpose(0, 2, 1)
         if index == len(layers) - 1:
-            return mean.reshape(R, B), conditional.reshape(R, B)
+            return mean.reshape(R, B), conditional.reshape(R, B), residual.reshape(R, B)
         factor = np.linalg.cholesky(conditional + JITTER * np.eye(width))
         H = mean + np.einsum("nij,nj->ni", factor, normals[index].reshape(width, n).T)
         f = np.concatenate([f, H], axis=1)

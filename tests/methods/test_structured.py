@@ -118,6 +118,23 @@ def test_a_minibatch_objective_is_n_over_b_times_its_fit_minus_the_kl(method, fi
     assert np.abs(np.array(of_batches) - fitted(method).trace[-1].elbo).min() < 1e-8
 
 
+@pytest.mark.parametrize("method", ["mf", "star", "fc"])
+def test_the_tight_objective_has_the_logarithm_of_the_outputs_residual(method, fitted):
+    start = fitted(method)
+    value = deep(method, DEPTHS[method], *STILL, "method.bound=tight", initial=start.parameters).trace[0].elbo
+    layers, s2, m, C, widths = model_of(start)
+    at_step = normals(widths, R, B, fit_once.SEEDS.samples, 0)
+
+    def bound(rows):
+        mean, variance, residual = by_hand.theorem_one_and_residual(layers, widths, m, C, X[rows], at_step)
+        explained = by_hand.expected_log_normal(Y[rows], mean, variance - residual, s2)
+        fit = (explained - 0.5 * np.log(1 + residual / s2)).mean(axis=0).sum()
+        return N / B * fit - by_hand.kl_from_standard_normal(m, C)
+
+    of_batches = [bound(list(rows)) for rows in permutations(range(N), B)]
+    assert np.abs(np.array(of_batches) - value).min() < 1e-8
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_drawing_the_inducing_outputs_has_the_expectation_of_draws_by_hand(num_layers, fitted, shallow):

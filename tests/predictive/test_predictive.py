@@ -5,9 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.special import logsumexp, ndtr
 from scipy.stats import kstest, norm
 
 from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.predictive.scores import per_row
+from dgpbench.predictive.warped import WarpedMixture
 
 
 def mixture_of(S: int, N: int, P: int = 1, seed: int = 0) -> GaussianMixture:
@@ -156,3 +159,95 @@ def test_an_invalid_mixture_is_refused(means, variances, message):
 def test_single_precision_becomes_double():
     mixture = GaussianMixture(np.zeros((1, 2, 1), np.float32), np.ones((1, 2, 1), np.float32))
     assert mixture.means.dtype == mixture.variances.dtype == np.float64
+
+
+# Weights --------------------------------------------------------------------------------------------------------------
+
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+REPEATS = [0, 0, 0, 0, 0, 1, 1, 1, 2, 2]  # of the components, in proportion to WEIGHTS
+
+
+def weighted_and_repeated(N: int = 9) -> tuple[GaussianMixture, GaussianMixture]:
+    """Three weighted components, and ten of equal weight with the same distribution."""
+    plain = mixture_of(3, N, seed=6)
+    return (
+        GaussianMixture(plain.means, plain.variances, WEIGHTS),
+        GaussianMixture(plain.means[REPEATS], plain.variances[REPEATS]),
+    )
+
+
+@pytest.mark.parametrize("column", per_row(mixture_of(1, 1), np.zeros((1, 1))))
+def test_scores_of_weighted_components_are_those_of_repeated_ones(column):
+    Y = np.random.default_rng(7).normal(size=(9, 1))
+    weighted, repeated = (per_row(each, Y)[column] for each in weighted_and_repeated())
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-10, atol=1e-12)
+
+
+def test_samples_follow_the_weights():
+    apart = GaussianMixture(np.reshape([-50.0, 0.0, 50.0], (3, 1, 1)), np.ones((3, 1, 1)), WEIGHTS)
+    samples = apart.sample(np.random.default_rng(8), 40_000).ravel()
+    shares = [np.mean(np.abs(samples - centre) < 10) for centre in (-50, 0, 50)]
+    np.testing.assert_allclose(shares, WEIGHTS, atol=0.01)  # four standard errors
+
+
+def test_weights_stay_with_rows_units_and_batches():
+    weighted, repeated = weighted_and_repeated()
+    halves = [weighted.of_rows(rows) for rows in (slice(0, 4), slice(4, 9))]
+    for change in (lambda mixture: mixture.shifted_scaled(2.0, 3.0), lambda mixture: mixture.of_rows(slice(2, 5))):
+        np.testing.assert_allclose(change(weighted).mean, change(repeated).mean, rtol=1e-12)
+    np.testing.assert_array_equal(GaussianMixture.concatenate(halves).mean, weighted.mean)
+
+
+@pytest.mark.parametrize(("S", "N", "P"), [(1, 4, 1), (7, 1, 1), (13, 30, 2), (100, 9, 1)])
+def test_equal_weights_give_the_bits_of_plain_means(S, N, P):
+    """Records from before there were weights are scored to the last bit as they were."""
+    mixture, Y = mixture_of(S, N, P, seed=9), np.random.default_rng(10).normal(size=(N, P))
+    log_densities = -0.5 * (
+        (Y - mixture.means) ** 2 / mixture.variances + np.log(mixture.variances) + np.log(2 * np.pi)
+    )
+    pit = ndtr((Y - mixture.means) / np.sqrt(mixture.variances)).mean(axis=0)
+    np.testing.assert_array_equal(mixture.mean, mixture.means.mean(axis=0))
+    np.testing.assert_array_equal(mixture.variance, mixture.variances.mean(axis=0) + mixture.means.var(axis=0))
+    np.testing.assert_array_equal(mixture.log_density(Y), logsumexp(log_densities, axis=0) - np.log(S))
+    np.testing.assert_array_equal(mixture.cdf(Y), pit)
+    pairs = sum(
+        absolute(mixture.means[s] - mixture.means[t], mixture.variances[s] + mixture.variances[t])
+        for s in range(S)
+        for t in range(S)
+    )
+    each = absolute(Y - mixture.means, mixture.variances).mean(axis=0)
+    np.testing.assert_allclose(mixture.crps(Y), each - pairs / (2 * S**2), rtol=1e-10)  # sums in another order
+    generator = np.random.default_rng(11)
+    components, normals = generator.integers(S, size=(5, N)), generator.standard_normal((5, N, P))
+    means, deviations = (values[components, np.arange(N)] for values in (mixture.means, np.sqrt(mixture.variances)))
+    np.testing.assert_array_equal(mixture.sample(np.random.default_rng(11), 5), means + deviations * normals)
+
+
+def absolute(d, v):
+    """E|z| for z ~ N(d, v)."""
+    z = d / np.sqrt(v)
+    return np.sqrt(2 * v / np.pi) * np.exp(-0.5 * z**2) + d * (2 * ndtr(z) - 1)
+
+
+@pytest.mark.parametrize("weights", [[0.5, 0.5], [0.5, 0.6, -0.1], [0.5, 0.3, 0.3], [0.5, 0.5, np.nan]])
+def test_invalid_weights_are_refused(weights):
+    plain = mixture_of(3, 2)
+    with pytest.raises(ValueError, match="3 positive weights with sum 1"):
+        GaussianMixture(plain.means, plain.variances, np.array(weights))
+
+
+class Exponential:
+    """g = log."""
+
+    forward = staticmethod(np.log)
+    inverse = staticmethod(np.exp)
+
+    def log_slope(self, y):
+        return -np.log(y)
+
+
+def test_a_transformed_target_keeps_the_weights():
+    Y = np.random.default_rng(12).uniform(0.5, 2, size=(9, 1))
+    weighted, repeated = (WarpedMixture(each, Exponential()) for each in weighted_and_repeated())
+    for name, column in per_row(weighted, Y).items():
+        np.testing.assert_allclose(column, per_row(repeated, Y)[name], rtol=1e-9, atol=1e-12, err_msg=name)

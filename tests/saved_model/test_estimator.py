@@ -281,6 +281,18 @@ def test_skpros_interface_refuses_a_target_transform_before_it_trains():
 
 
 @pytest.mark.full
+def test_skpros_distribution_has_the_weights_of_the_components():
+    pytest.importorskip("skpro", reason="skpro is not installed: pip install '.[skpro]'")
+    from dgpbench.skpro_estimator import DeepGPProbaRegressor
+
+    table, quick = pd.DataFrame({"x": np.linspace(0.0, 1.0, 30)}), {"training.max_iterations": 30}
+    regressor = DeepGPProbaRegressor("dspp", num_layers=2, budget="smoke", settings=quick)
+    regressor.fit(table, pd.DataFrame({"y": np.sin(6 * table["x"])}))
+    mean = regressor.predict_proba(table).mean()
+    np.testing.assert_allclose(mean.to_numpy(), regressor.predict(table).to_numpy(), rtol=1e-9)
+
+
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_skpros_own_checks():
     pytest.importorskip("skpro", reason="skpro is not installed: pip install '.[skpro]'")
