@@ -189,7 +189,7 @@ def lacking(results):
     return results
 
 
-CURVES = ("elbo_against_seconds", "training_curves", "score_against_seconds", "calibration_study", "reliability")
+CURVES = ("elbo_against_seconds", "training_curves", "calibration_study", "reliability")
 
 
 @pytest.mark.parametrize("name", CURVES)
