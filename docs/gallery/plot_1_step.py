@@ -18,11 +18,12 @@ x = x[np.abs(x) > 0.2]
 y = np.sign(x) + 0.02 * rng.normal(size=len(x))
 grid = np.linspace(-2.5, 2.5, 200)
 
-steps = {"training.max_iterations": 600, "method.num_inducing": 20}
+settings = {"training.max_iterations": 800, "method.num_inducing": 20, "method.width": 3}
+fewer = settings | {"training.max_iterations": 400}
 models = {
     "gpr": DeepGPRegressor("gpr"),
-    "mf": DeepGPRegressor("mf", settings=steps),
-    "aepmcm": DeepGPRegressor("aepmcm", protocol="hernandez2018", settings=steps),
+    "mf": DeepGPRegressor("mf", settings=settings),
+    "aepmcm": DeepGPRegressor("aepmcm", protocol="hernandez2018", num_layers=2, settings=fewer),
 }
 figure, axes = plt.subplots(1, 3, figsize=(10, 3), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):

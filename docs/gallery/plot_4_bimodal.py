@@ -17,7 +17,7 @@ x = rng.uniform(-2, 2, size=400)
 y = 10 * np.where(rng.uniform(size=len(x)) < 0.5, np.sin(x), np.cos(x)) + rng.normal(size=len(x))
 grid, values = np.linspace(-2, 2, 120), np.linspace(-15, 15, 150)
 
-settings = {"training.max_iterations": 800, "training.num_samples": 10, "method.num_inducing": 20, "method.width": 2}
+settings = {"training.max_iterations": 800, "method.num_inducing": 20, "method.width": 3}
 models = {
     "gpr": DeepGPRegressor("gpr"),
     "aepmcm": DeepGPRegressor("aepmcm", protocol="hernandez2018", num_layers=3, settings=settings),
