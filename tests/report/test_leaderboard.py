@@ -45,6 +45,7 @@ def results(tmp_path_factory):
     write_toy(folder, {"tll": -1.0}, method="star", num_layers=2, split=0)
     write_toy(folder, status="failed", method="star", num_layers=2, split=1)
     for split in range(2):
+        write_toy(folder, {"tll": -1.0}, dataset="energy", method="star", num_layers=2, split=split)
         write_toy(folder, {"tll": -1.5}, method="mf", split=split, overrides={"training.learning_rate": 0.1})
     write_toy(folder, {"tll": -1.25}, dataset=EVIL, method="gpr", num_layers=1, budget="laptop")
     return folder
@@ -102,7 +103,7 @@ def ranks(page: Page) -> dict[str, str]:
 def test_methods_are_ranked_by_the_mean_over_data_sets_of_ranks_of_means(page):
     assert list(ranks(page).items()) == [("mf L3", "1.33"), ("mf L2", "1.67"), ("sgp L1", "3.00"), ("star L2", "")]
     assert board(page)["sgp L1"] == ["3.00", "10.0", "-3.050 (0.050)", "-3.000 (0.000)", "-2.750 (0.250)"]
-    assert board(page)["star L2"] == ["", "", "1/2", "", ""]
+    assert board(page)["star L2"] == ["", "", "1/2", "", "-1.000 (0.000)"]
     assert "3 of 4 methods have every split of the 3 chosen data sets" in page.get_by_role("status").inner_text()
 
 
@@ -212,7 +213,7 @@ def test_a_number_leads_to_its_runs_with_hash_commit_and_command(page, results, 
     )
     assert rows.nth(1).get_by_role("link").get_attribute("href").endswith("/split1-seed0/record.json")
     page.get_by_role("button", name="Show all runs").click()
-    assert "of 23 entries" in page.locator(".dt-container:has(#run-list)").inner_text()
+    assert "of 25 entries" in page.locator(".dt-container:has(#run-list)").inner_text()
 
 
 def test_failed_runs_are_found_with_their_reason(page):

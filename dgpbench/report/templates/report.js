@@ -74,7 +74,7 @@ function list(groups, what) {
 }
 document.addEventListener("click", ({target}) => {
   const number = target.closest("a[data-groups]");
-  if (number) list(number.dataset.groups.split(" "), number.textContent), byId("runs").focus();
+  if (number) list(number.dataset.groups.split(" "), number.textContent);
 });
 byId("filter").lastElementChild.addEventListener("click", () => list(null));
 
