@@ -33,7 +33,9 @@ def events(folder) -> tuple[str, pd.DataFrame]:
     for event in tf.compat.v1.train.summary_iterator(str(path)):
         for value in event.summary.value:
             assert value.metadata.plugin_data.plugin_name == "scalars"
-            values.setdefault(value.tag, {})[event.step] = float(tf.make_ndarray(value.tensor))
+            number = float(tf.make_ndarray(value.tensor))
+            assert np.isfinite(number)
+            values.setdefault(value.tag, {})[event.step] = number
     return path.parent.relative_to(folder).as_posix(), pd.DataFrame(values)
 
 

@@ -45,7 +45,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 COPIED = (
     *("dgpbench", "conf", "data", "docs", "tests", "scripts", "results/reference", "pyproject.toml", "Makefile"),
-    *("README.md", "GLOSSARY.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"),
+    *("README.md", "GLOSSARY.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "constraints.txt", "constraints-3.13.txt"),
 )
 SOURCES = ("dgpbench", "scripts/docs")  # of the functions that faults are put into
 FAILED = 1  # pytest's exit code where tests failed

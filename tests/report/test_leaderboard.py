@@ -184,7 +184,7 @@ def test_a_heading_sorts_its_column_and_incomplete_cells_stay_last(page, how):
         else:
             heading.get_by_role("button").focus()
             page.keyboard.press("Enter")
-        assert heading.get_attribute("aria-sort") == direction
+        expect(heading).to_have_attribute("aria-sort", direction)
         shown = [cells[2] for cells in board(page).values()]
         means = [float(text.partition(" ")[0]) for text in shown[:3]]
         assert means == sorted(means, reverse=direction == "descending")
