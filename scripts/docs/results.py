@@ -61,7 +61,7 @@ VERDICTS = {
     "agree": (WITHIN, SAME, SIMILAR),
     "better": (BETTER, FASTER),
     "worse": (WORSE, SLOWER),
-    "undecided": (UNDECIDED,),
+    "open": (UNDECIDED,),
     "opposite": (OPPOSITE,),
 }
 Found = Callable[[str], list[Comparison]]  # ``redone`` of a frame
@@ -124,9 +124,10 @@ def overview(found: Found) -> str:
         for name in own:
             first, *others = items[name]
             title = first.item.title.removeprefix(paper).lstrip(",: ")
-            lines.append({"item": f"[{title}]({name}.md)", **_counts(first), **_cost(first)})
-            lines += [{"item": "", **_counts(made), **_cost(made)} for made in others]
-    return grid_text(pd.DataFrame(lines).set_index("item").fillna(""), "md", "item")
+            budget = f", {first.item.budget}" if len(first.runs) else ""
+            lines.append({"item": f"[{title}]({name}.md){budget}", **_counts(first)})
+            lines += [{"item": f"the same, {made.item.budget}", **_counts(made)} for made in others]
+    return grid_text(pd.DataFrame(lines).set_index("item"), "md", "item")
 
 
 def _paper(item: Item) -> str:
@@ -139,12 +140,6 @@ def _counts(made: Comparison) -> dict[str, int]:
     judged = {name: int(verdicts.isin(own).sum()) for name, own in VERDICTS.items()}
     obtainable = int((~made.cells["dataset"].isin(LARGE)).sum())
     return {"published": len(made.cells), "obtainable": obtainable, "redone": made.redone, **judged}
-
-
-def _cost(made: Comparison) -> dict[str, str]:
-    if made.runs.empty:
-        return {}
-    return {"budget": made.item.budget, "core-hours": words.hours_text(words.core_hours(made.runs))}
 
 
 def rest(found: Found) -> str:
