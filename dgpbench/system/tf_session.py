@@ -12,7 +12,7 @@ from typing import Any
 from dgpbench.errors import UserError
 
 CUSTOM = "CustomGradient-"
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+KEEP_FREED_MEMORY = {-1: 1 << 30, -3: 1 << 30, -8: 1}  # malloc.h: M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX
 
 
 def limit_threads(num_threads: int) -> None:
@@ -76,8 +76,8 @@ def _keep_freed_memory() -> None:
     """
     with suppress(OSError, AttributeError, TypeError):
         libc = ctypes.CDLL(None)
-        for threshold in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-            libc.mallopt(threshold, 1 << 30)
+        for parameter, value in KEEP_FREED_MEMORY.items():
+            libc.mallopt(parameter, value)
 
 
 def _choose(device: str) -> None:

@@ -41,6 +41,8 @@ HOMES = {
     "method.max_rows": ("method=gpr",),
     "method.blocks": ("method=custom",),
     "method.blocks_file": ("method=custom",),
+    "method.beta": ("method=dspp",),
+    "method.num_sites": ("method=dspp",),
     "training.natgrad_gamma": ("method=mf", "optimiser=natgrad_adam"),
     "task.num_folds": ("task=folds",),
 }
@@ -56,6 +58,7 @@ OTHER = {
     "method.output_start": "method.output_start=sgpr",
     "method.white_noise": "method.white_noise=0.002",
     "method.mean_function": "method.mean_function=zero",
+    "method.bound": "method.bound=tight",
     "method.structure": "method.structure=stripes",
     "method.blocks": "method.blocks=[{layers: [2, 1], gps: all}]",
     "method.propagation": "method.propagation=sample",

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-PAGES_OF_A_SECOND_ARRAY = """
+PAGES_OF_A_LATE_ARRAY = """
 import resource
 from dgpbench.system import tf_session
 
 tf_session.start(1, "float64")
 import tensorflow as tf
 
-for _ in range(2):
+for _ in range(40):  # the heap grows until the pieces fit
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     tf.fill([2**23], tf.constant(1.0, tf.float64))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
@@ -21,5 +21,5 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other C libraries decide by themselves")
 def test_an_array_takes_the_pages_of_the_one_that_was_freed():
-    child = subprocess.run([sys.executable, "-c", PAGES_OF_A_SECOND_ARRAY], capture_output=True, text=True, check=True)
+    child = subprocess.run([sys.executable, "-c", PAGES_OF_A_LATE_ARRAY], capture_output=True, text=True, check=True)
     assert int(child.stdout) < 100  # of the 16,384 pages of 64 MB
