@@ -78,7 +78,8 @@ def page(browser, report):
     opened.on("pageerror", lambda error: problems.append(str(error)))
     opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     opened.on("request", lambda request: problems.append(request.url) if "://" in request.url[5:] else None)
-    opened.set_default_timeout(20000)
+    opened.set_default_timeout(60_000)  # ms; a busy machine takes long
+    expect.set_options(timeout=60_000)
     opened.goto(report.as_uri())
     expect(opened.locator("html[data-ready]")).to_be_attached()
     yield opened
