@@ -91,7 +91,8 @@ def inline_mathematics(writer, node) -> None:
 
 def displayed_mathematics(writer, node) -> None:
     """Write MathML on lines of its own."""
-    writer.body.append(f"<p>{convert(node.astext(), display='block')}</p>\n")
+    text = node.astext().replace("{aligned}", "{align*}")  # the name that latex2mathml knows
+    writer.body.append(f"<p>{convert(text, display='block')}</p>\n")
     raise nodes.SkipNode
 
 

@@ -76,6 +76,7 @@ def test_the_commands_and_the_python_of_a_page_work(page, tmp_path, monkeypatch,
     if page in FROM_RECORDS:
         RECORDS.parent.mkdir(parents=True)
         shutil.copy(ROOT / RECORDS, RECORDS)
+        execute(["dgpbench", "run", "method=sgp", "dataset=boston", "budget=smoke"], capsys)  # to be exported
     for words in commands(page):
         execute(words, capsys)
     names: dict = {}
