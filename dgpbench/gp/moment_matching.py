@@ -21,14 +21,12 @@ def match_moments(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Te
 
     :param q: without couplings between GPs
     :param X: rows, [B, D]
-    :return: one path of each row; ``hidden`` holds the hidden layers' means, [T_l, 1, B]
+    :return: one path of each row, without hidden layers: none is drawn
     """
     mu, v = deterministic_moments(prior.layers[0], choleskys[0], q.means[0], q.covariance(0), X)
-    hidden = []
     for layer, Lk, m, C in zip(prior.layers[1:], choleskys[1:], q.means[1:], q.diagonal[1:], strict=True):
-        hidden.append(tf.transpose(mu)[:, None, :])
         mu, v = gaussian_moments(layer, Lk, m, C, mu, v)
-    return Paths(tf.transpose(mu), tf.transpose(v), hidden)
+    return Paths(tf.transpose(mu), tf.transpose(v), [])
 
 
 def deterministic_moments(layer: GPLayer, Lk, m, S, X: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

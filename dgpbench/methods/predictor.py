@@ -35,6 +35,7 @@ class MixturePredictor:
     :param rows_at_once: rows of a chunk: bounds the memory of a prediction
     :param posterior: () -> the arrays of ``posterior.npz``
     :param data: arrays besides the model's parameters that predictions depend on
+    :param hidden: (X, seed [2]) -> draws of each hidden layer, [S, B, T_l]; None where layers are not drawn
     """
 
     def __init__(
@@ -45,8 +46,9 @@ class MixturePredictor:
         rows_at_once: int,
         posterior: Callable[[], dict[str, np.ndarray]],
         data: Mapping[str, np.ndarray] | None = None,
+        hidden: Callable[[tf.Tensor, tf.Tensor], list[tf.Tensor]] | None = None,
     ):
-        self.model, self.posterior, self.data = model, posterior, dict(data or {})
+        self.model, self.posterior, self.data, self.hidden = model, posterior, dict(data or {}), hidden
         self.rows_at_once = max(1, rows_at_once)
         num_parameters = sum(int(np.prod(each.shape)) for each in model.trainable_variables)
         self.diagnostics: dict[str, Any] = {"num_parameters": num_parameters}
@@ -105,6 +107,10 @@ def deep_predictor(model: Model, num_samples: int, *, common_normals: bool = Fal
         weights = [] if paths.log_weights is None else [tf.exp(paths.log_weights)]
         return paths.mean, paths.variance + model.prior.noise_variance, *weights
 
+    def hidden(X: tf.Tensor, seed: tf.Tensor) -> list[tf.Tensor]:
+        paths = model.paths(X, S, seed, tf.constant(0, tf.int64))
+        return [tf.transpose(layer, [1, 2, 0]) for layer in paths.hidden]
+
     def posterior() -> dict[str, np.ndarray]:
         q = model.q.blocks(model.prior.choleskys())
         return posterior_file.of_blocks(
@@ -115,7 +121,7 @@ def deep_predictor(model: Model, num_samples: int, *, common_normals: bool = Fal
         )
 
     num_features = model.prior.layers[0].Z.shape[1]
-    return MixturePredictor(model, moments, num_features, model.columns_at_once // S, posterior)
+    return MixturePredictor(model, moments, num_features, model.columns_at_once // S, posterior, hidden=hidden)
 
 
 def normals_of_rows(shapes: Sequence, seed: tf.Tensor, chunk: tf.Tensor, dtype, *, common: bool) -> list[tf.Tensor]:

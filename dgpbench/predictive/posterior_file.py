@@ -4,6 +4,7 @@ blocks    mean_l [T_l, M], diagonal_l [T_l, M, M], coupling_l_k [P, M, M] with p
 samples   samples_l [S, T_l, M]
 subset    mean_l, factor_l [T_l, M, M], subset_rows [M]
 grid      grid_x [G], grid_y [K], grid_density [G, K], grid_samples [S, G], for tables with one feature
+draws     draws_x [P], draws_y [K, P], draws_of_layer_l [S, P, T_l], for tables with one feature
 rows      rows_train [N, 2], rows_test [N*, 2]: x and y, for tables with one feature
 effects   effect_columns [K], and for each of them effect_k [G, 3]: value, mean and deviation of the prediction
 """
@@ -96,6 +97,24 @@ def grid(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.n
     if "grid_x" not in arrays:
         return None
     return arrays["grid_x"], arrays["grid_y"], arrays["grid_density"], arrays["grid_samples"]
+
+
+def of_draws(x: np.ndarray, y: np.ndarray, hidden: Sequence[np.ndarray]) -> Arrays:
+    """Return draws of the predictive distribution and of the hidden layers at some values of the only feature.
+
+    :param x: [P], in original units
+    :param y: [K, P], in original units
+    :param hidden: [S, P, T_l] of each hidden layer
+    """
+    return {"draws_x": x, "draws_y": y} | {f"draws_of_layer_{index + 1}": layer for index, layer in enumerate(hidden)}
+
+
+def draws(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]] | None:
+    """Return x, y and the hidden layers as ``of_draws`` takes them; None for runs with several features."""
+    if "draws_x" not in arrays:
+        return None
+    count = sum(name.startswith("draws_of_layer_") for name in arrays)
+    return arrays["draws_x"], arrays["draws_y"], [arrays[f"draws_of_layer_{index + 1}"] for index in range(count)]
 
 
 def of_rows(train: np.ndarray, test: np.ndarray) -> Arrays:

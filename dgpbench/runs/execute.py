@@ -13,7 +13,7 @@ from dgpbench.errors import Diverged, TimedOut, UserError
 from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs import limits, outcomes, store, summary
-from dgpbench.runs.figure_data import partial_dependence, predictive_grid, rows_of_one_feature
+from dgpbench.runs.figure_data import draws_of_layers, partial_dependence, predictive_grid, rows_of_one_feature
 from dgpbench.runs.fit import Fit, as_precision, axes_of, fit, fit_together, monitoring, seeds_of
 from dgpbench.runs.outcomes import Ending, Outcome, Result
 from dgpbench.runs.problem import Problem, prepare
@@ -191,8 +191,9 @@ def predict_and_score(fitted: Fit, run: Run, problem: Problem, monitor: Monitor)
     posterior = predictor.posterior()
     if isinstance(predictions, GaussianMixture):
         X = as_precision(problem.train, run.precision).X
-        figures = predictive_grid(predictor, problem.scaler, X, seeds.prediction) | rows_of_one_feature(problem)
-        posterior = posterior | figures | partial_dependence(predictor, problem, X, seeds.prediction)
+        inputs = (predictor, problem.scaler, X, seeds.prediction)
+        posterior |= predictive_grid(*inputs) | draws_of_layers(*inputs) | rows_of_one_feature(problem)
+        posterior |= partial_dependence(predictor, problem, X, seeds.prediction)
     return Result(
         diagnostics=predictor.diagnostics,
         scores=all_scores(rows),

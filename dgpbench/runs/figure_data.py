@@ -6,11 +6,14 @@ import numpy as np
 
 from dgpbench.data.standardise import Standardiser
 from dgpbench.methods.interface import Predictor
+from dgpbench.methods.predictor import MixturePredictor
 from dgpbench.predictive import posterior_file
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs.problem import Problem
+from dgpbench.training.minibatches import base_seed
 
 NUM_X, NUM_Y, NUM_SAMPLES = 121, 161, 50
+NUM_DRAWS = 8_000  # of y at an input (Hernandez-Munoz 2018, Fig. 4.3.1)
 MOST_COLUMNS, MOST_VALUES, MOST_ROWS = 6, 15, 50
 ROWS_RANKED = 2_000
 
@@ -31,6 +34,24 @@ def predictive_grid(predictor: Predictor, scaler: Standardiser, X: np.ndarray, s
     density = np.exp(mixture.log_density(np.broadcast_to(y[:, None, None], (NUM_Y, NUM_X, 1))))[:, :, 0]
     draws = mixture.sample(np.random.default_rng(seed), NUM_SAMPLES)[:, :, 0]
     return posterior_file.of_grid(scaler.restore_inputs(x)[:, 0], y, density.T, draws)
+
+
+def draws_of_layers(predictor: Predictor, scaler: Standardiser, X: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """Return draws of y and of each hidden layer at the quarters of the only feature's range; {} for more features.
+
+    :param X: standardised training inputs, [N, D]
+    :return: arrays of ``posterior_file.of_draws``; hidden layers where the method draws them
+    """
+    if X.shape[1] != 1:
+        return {}
+    x = np.linspace(X.min(), X.max(), 5)[1:4, None].astype(X.dtype)
+    mixture = scaler.restore(predictor.predict(x, seed))
+    assert isinstance(mixture, Densities)
+    y = mixture.sample(np.random.default_rng(seed), NUM_DRAWS)[:, :, 0]
+    layers = (
+        predictor.hidden(x, base_seed(seed)) if isinstance(predictor, MixturePredictor) and predictor.hidden else []
+    )
+    return posterior_file.of_draws(scaler.restore_inputs(x)[:, 0], y, [layer.numpy() for layer in layers])
 
 
 def rows_of_one_feature(problem: Problem) -> dict[str, np.ndarray]:

@@ -311,8 +311,8 @@ TITLES = {  # of the panels that each layout makes of a table's runs on three da
 
 @pytest.mark.parametrize(
     "name", sorted(set(item_figures.KINDS) - {
-        "predictive_samples", "predictive_densities", "normality", "covariance", "block_correlations",
-        "score_against_seconds",
+        "predictive_samples", "predictive_histograms", "layer_histograms",
+        "normality", "covariance", "block_correlations", "score_against_seconds",
     })
 )  # fmt: skip
 def test_every_layout_has_its_panels_for_the_runs_of_a_table(name, filled):

@@ -142,18 +142,41 @@ def test_without_draws_the_band_is_two_deviations_around_the_mean(drawn, results
     np.testing.assert_allclose(dots.get_array(), points["log_density"])
 
 
-def test_a_predictive_density_is_drawn_with_inputs_across_and_outputs_up(drawn, results):
-    grid_x, grid_y = np.array([0.0, 1.0, 2.0]), np.array([-5.0, 5.0])
-    density = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # [inputs, outputs]
-    posterior = {"grid_x": grid_x, "grid_y": grid_y, "grid_density": density}
-    write_toy(results, dataset="step", protocol="hernandez2018", method="aep", num_layers=2, posterior=posterior)
-    (figure,) = drawn("hernandez2018_fig433", "method=aep")
-    (ax,) = panels(figure).values()
-    (mesh,) = ax.collections
-    np.testing.assert_array_equal(np.reshape(mesh.get_array(), (2, 3)), density.T)
-    corners = mesh.get_coordinates()
-    np.testing.assert_allclose((corners[0, :-1, 0] + corners[0, 1:, 0]) / 2, grid_x)
-    np.testing.assert_allclose((corners[:-1, 0, 1] + corners[1:, 0, 1]) / 2, grid_y)
+def draws_of_two_layers(results):
+    """A run that kept 4 draws of y and 2 draws of a layer of two GPs at three inputs."""
+    y = np.arange(12.0).reshape(4, 3)
+    layer = np.arange(12.0).reshape(2, 3, 2)
+    posterior = {"draws_x": np.array([-1.0, 0.5, 2.0]), "draws_y": y, "draws_of_layer_1": layer}
+    write_toy(results, dataset="step", protocol="hernandez2018", method="aepmcm", num_layers=2, posterior=posterior)
+    return y, layer
+
+
+def histograms(ax: Axes) -> dict[str, tuple[float, float]]:
+    """Label -> the ends of the first and the last bar's range that hold values."""
+    return {each.get_label(): (each.get_xy()[:, 0].min(), each.get_xy()[:, 0].max()) for each in ax.patches}
+
+
+def test_draws_of_y_are_drawn_at_each_input_beside_their_gaussian(drawn, results):
+    y, _ = draws_of_two_layers(results)
+    (figure,) = drawn("hernandez2018_fig433", "method=aepmcm")
+    for (title, ax), x, values in zip(panels(figure).items(), (-1, 0.5, 2), y.T, strict=True):
+        assert title.endswith(f"x = {x:.2g}")
+        assert histograms(ax) == {"y (n = 4)": pytest.approx((values.min(), values.max()))}
+        (line,) = ax.lines
+        grid, density = line.get_data()
+        np.testing.assert_allclose(density, norm.pdf(grid, values.mean(), values.std()))
+
+
+def test_draws_of_every_layer_are_drawn_at_the_middle_input(drawn, results):
+    y, layer = draws_of_two_layers(results)
+    (figure,) = drawn("hernandez2018_fig432")
+    hidden, output = panels(figure).values()
+    assert list(histograms(hidden)) == ["$f^1_1$ (n = 2)", "$f^1_2$ (n = 2)"]
+    heights = [patch.get_xy() for patch in hidden.patches]
+    for corners, values in zip(heights, layer[:, 1].T, strict=True):
+        filled = corners[corners[:, 1] > 0, 0]
+        assert filled.min() <= values.min() <= values.max() <= filled.max()
+    assert histograms(output) == {"y (n = 4)": pytest.approx((y[:, 1].min(), y[:, 1].max()))}
 
 
 # Scores ---------------------------------------------------------------------------------------------------------------

@@ -177,10 +177,9 @@ def synthetic_draws() -> pd.DataFrame:
     return pd.concat([drawn.assign(kind="sample"), drawn.iloc[::10].assign(kind="test data")], ignore_index=True)
 
 
-def density_grid() -> pd.DataFrame:
-    """A density on a grid."""
-    x, y = np.meshgrid(np.linspace(-2, 2, 30), np.linspace(-3, 3, 40), indexing="ij")
-    return pd.DataFrame({"x": x.ravel(), "y": y.ravel(), "density": np.exp(-0.5 * (y - np.sign(x)).ravel() ** 2)})
+def histogram_frame() -> pd.DataFrame:
+    """Draws of y."""
+    return pd.DataFrame({"value": np.random.default_rng(0).normal(size=500), "of": "y"})
 
 
 FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], None], Callable[[], pd.DataFrame]]] = {
@@ -216,7 +215,7 @@ FIGURES: dict[str, tuple[Callable[[pd.DataFrame, Axes], None], Callable[[], pd.D
     "seconds_per_step_tau": (timing.draw_seconds_per_step, lambda: timing.along(bench(), "tau")),
     "predictive_band": (predictions.draw_predictive_band, synthetic_points),
     "predictive_samples": (predictions.draw_predictive_samples, synthetic_draws),
-    "predictive_density": (predictions.draw_predictive_density, density_grid),
+    "predictive_histogram": (predictions.draw_histogram, histogram_frame),
     "critical_difference": (scores.draw_critical_difference, ranking_frame),
     "improvement": (scores.draw_improvement, improvement_frame),
 }

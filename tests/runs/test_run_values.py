@@ -7,7 +7,7 @@ import fit_once
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 
 N, JITTER = 50, 1e-4
 SETTINGS = (f"method.jitter={JITTER}", "method.num_inducing=5", "budget=smoke", "split=2")
@@ -228,6 +228,31 @@ def test_the_grid_of_one_feature_is_the_density_in_original_units(exact):
     # 50 draws at each of 121 places: their mean square, in standard units, within four standard errors of 1.
     squares = ((grid["grid_samples"] - mean) / deviation) ** 2
     assert abs(squares.mean() - 1) < 4 * np.sqrt(2 / squares.size)
+    # The same at the quarters of the range.
+    quarters = [30, 60, 90]
+    np.testing.assert_allclose(grid["draws_x"], grid["grid_x"][quarters], rtol=1e-12)
+    normals = (grid["draws_y"] - mean[quarters]) / deviation[quarters]
+    assert all(kstest(normals[:, place], "norm").pvalue > 1e-3 for place in range(3))
+    assert "draws_of_layer_1" not in grid
+
+
+@pytest.mark.full
+def test_draws_of_a_hidden_layer_follow_its_posterior(tmp_path):
+    """f = x + a^T v for v ~ N(m, S) has variance k + w - a^T a + a^T S a, a = Lk^{-1} k(Z, x), with white noise w."""
+    settings = ["dataset=step", "method=mf", "method.num_layers=2", "method.width=1", "budget=smoke"]
+    run = fit_once.run(tmp_path, *settings, "prediction.num_samples=2000")
+    parameters, kept = dict(np.load(run.directory / "parameters.npz")), run.posterior
+    x_train = kept["rows_train"][:, 0]
+    at = ((kept["draws_x"] - x_train.mean()) / x_train.std())[:, None]
+    layer = ".prior.layers[0]"
+    Z, hyper = parameters[f"{layer}.Z"], [parameters[f"{layer}.kernel.{name}"] for name in ("variance", "lengthscales")]
+    w = parameters[f"{layer}.noise"]
+    a = np.linalg.solve(np.linalg.cholesky(k(Z, Z, *hyper) + (w + JITTER) * np.eye(len(Z))), k(Z, at, *hyper))
+    mean = at[:, 0] + a.T @ kept["mean_1"][0]
+    variance = hyper[0] + w - np.sum(a**2, axis=0) + np.sum((kept["diagonal_1"][0].T @ a) ** 2, axis=0)
+    normals = (kept["draws_of_layer_1"][:, :, 0] - mean) / np.sqrt(variance + JITTER)
+    assert normals.shape == (2000, 3)
+    assert all(kstest(normals[:, place], "norm").pvalue > 1e-3 for place in range(3))
 
 
 def test_the_iterations_of_l_bfgs_are_counted(exact):

@@ -19,7 +19,7 @@ KINDS: dict[str, Callable[[Item, pd.DataFrame], list[Panel]]] = {
     for kind in (
         *(calibration.calibration_study, calibration.reliability, calibration.reliability_curves),
         *(posterior.covariance, posterior.block_correlations, posterior.normality),
-        *(predictions.predictive_samples, predictions.predictive_densities),
+        *(predictions.predictive_samples, predictions.predictive_histograms, predictions.layer_histograms),
         *(scores.score_bars, scores.elbo_boxes, scores.score_against_seconds, scores.score_beside_seconds),
         timing.seconds_per_step,
         *(training.elbo_against_seconds, training.training_curves),

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from dgpbench.config import groups
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item
+from dgpbench.predictive import posterior_file
 from dgpbench.report.figures.page import WIDE, Panel
 from dgpbench.report.figures.sources import first_of_each, posterior, tables
 from dgpbench.runs import store
@@ -28,19 +29,40 @@ def predictive_samples(item: Item, runs: pd.DataFrame) -> list[Panel]:
     return panels
 
 
-def predictive_densities(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """The predictive density on a grid if a run kept it (``grid_x`` [G], ``grid_y`` [K], ``grid_density`` [G, K]), else
-    mean and deviation at the test rows (thesis, Fig. 4.3)."""
+def predictive_histograms(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Draws of y at three inputs, beside the Gaussian of equal mean and variance (thesis, Figs. 4.3.1 and 4.3.3)."""
+    return [
+        Panel(f"{title}\nx = {at:.2g}", draw_histogram, pd.DataFrame({"value": values, "of": "y"}), WIDE)
+        for title, run in first_of_each(runs)
+        for at, values in zip(*_draws(run)[:2], strict=True)
+    ]
+
+
+def layer_histograms(item: Item, runs: pd.DataFrame) -> list[Panel]:
+    """Draws of each hidden layer and of y at the middle of the inputs (thesis, Fig. 4.3.2)."""
     panels = []
     for title, run in first_of_each(runs):
-        grid = posterior(run)
-        if "grid_density" in grid:
-            x, y = np.meshgrid(grid["grid_x"], grid["grid_y"], indexing="ij")
-            frame = pd.DataFrame({"x": x.ravel(), "y": y.ravel(), "density": grid["grid_density"].ravel()})
-            panels.append(Panel(title, draw_predictive_density, frame, WIDE))
-        else:
-            panels.append(Panel(title, draw_predictive_band, with_inputs(run), WIDE))
+        x, y, hidden = _draws(run)
+        middle = len(x) // 2
+        for number, layer in enumerate(hidden, 1):
+            values = layer[:, middle].T
+            names = np.repeat([f"$f^{number}_{t + 1}$" for t in range(len(values))], values.shape[1])
+            frame = pd.DataFrame({"value": values.ravel(), "of": names})
+            panels.append(Panel(f"{title}\nlayer {number} at x = {x[middle]:.2g}", draw_histogram, frame, WIDE))
+        frame = pd.DataFrame({"value": y[middle], "of": "y"})
+        panels.append(Panel(f"{title}\noutput at x = {x[middle]:.2g}", draw_histogram, frame, WIDE))
     return panels
+
+
+def _draws(run: pd.Series) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Inputs [P], draws of y [P, K] and of the hidden layers [S, P, T_l]."""
+    found = posterior_file.draws(posterior(run))
+    if found is None:
+        raise UserError(
+            f"{run['path']} kept no draws, which this figure is drawn from; only inputs of one feature have them"
+        )
+    x, y, hidden = found
+    return x, y.T, hidden
 
 
 def with_inputs(run: pd.Series) -> pd.DataFrame:
@@ -84,13 +106,22 @@ def draw_predictive_samples(frame: pd.DataFrame, ax: Axes) -> None:
     _name_axes(ax)
 
 
-def draw_predictive_density(frame: pd.DataFrame, ax: Axes) -> None:
-    """Draw the predictive density on a grid: columns x, y, density (per unit of y), every combination once."""
-    grid = frame.pivot(index="y", columns="x", values="density")
-    mesh = ax.pcolormesh(grid.columns, grid.index, grid.to_numpy(), cmap="viridis", shading="nearest", rasterized=True)
-    ax.figure.colorbar(mesh, ax=ax, label="predictive density (per unit of y)")
-    ax.grid(visible=False)
-    _name_axes(ax)
+def draw_histogram(frame: pd.DataFrame, ax: Axes) -> None:
+    """Draw a histogram of the values of each quantity, and for y the Gaussian of equal mean and variance.
+
+    :param frame: columns value, of
+    """
+    values = frame["value"].to_numpy()
+    edges = np.histogram_bin_edges(values, bins=60).tolist()
+    xlabel = "hidden layer (standard units)"
+    for name, rows in frame.groupby("of", sort=False)["value"]:
+        ax.hist(rows, bins=edges, density=True, histtype="stepfilled", alpha=0.6, label=f"{name} (n = {len(rows):,})")
+    if set(frame["of"]) == {"y"}:
+        grid = np.linspace(edges[0], edges[-1], 200)
+        gaussian = np.exp(-0.5 * ((grid - values.mean()) / values.std()) ** 2) / (values.std() * np.sqrt(2 * np.pi))
+        xlabel = "output y (units of y)"
+        ax.plot(grid, gaussian, color="black", linestyle="--", label="Gaussian of equal mean and variance")
+    ax.set(xlabel=xlabel, ylabel="density (1 / unit)")
 
 
 def _name_axes(ax: Axes) -> None:
