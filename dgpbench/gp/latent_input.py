@@ -1,5 +1,7 @@
 """A latent input of each row, for conditional densities of any shape (docs/methods.md, "Latent input")."""
 
+from itertools import pairwise
+
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -24,7 +26,7 @@ class LatentInput(gpflow.Module):
         draws, sizes = np.random.default_rng(seed), (num_features + 1, *UNITS, 2)
         self.weights = [
             gpflow.Parameter(np.sqrt(2.0 / (before + after)) * draws.standard_normal([before, after]))
-            for before, after in zip(sizes[:-1], sizes[1:], strict=True)
+            for before, after in pairwise(sizes)
         ]
         self.biases = [gpflow.Parameter(np.zeros(size)) for size in sizes[1:]]
 

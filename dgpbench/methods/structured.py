@@ -19,8 +19,8 @@ import tensorflow as tf
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.gp.block_gaussian import BlockGaussian, Blocks
-from dgpbench.gp.linear_algebra import whiten
 from dgpbench.gp.latent_input import LatentInput, with_latent, with_prior_draws
+from dgpbench.gp.linear_algebra import whiten
 from dgpbench.gp.objectives import elbo, importance_weighted_elbo, predictive, tight_elbo
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, read_once
 from dgpbench.gp.propagation import Paths, given, marginalise, marginalise_jointly, path_shapes

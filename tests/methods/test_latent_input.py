@@ -56,7 +56,8 @@ def model_of(parameters, num_layers):
     layers, s2 = by_hand.layers_of(parameters)
     m = [parameters[f".q.means[{layer}]"] for layer in range(num_layers)]
     C = [np.tril(parameters[f".q.diagonal[{layer}]"]) for layer in range(num_layers)]
-    kl = sum(by_hand.kl_from_standard_normal(*pair) for a, b in zip(m, C, strict=True) for pair in zip(a, b, strict=True))
+    gps = [gp for of_layer in zip(m, C, strict=True) for gp in zip(*of_layer, strict=True)]
+    kl = sum(by_hand.kl_from_standard_normal(*gp) for gp in gps)
     return layers, m, C, s2, kl
 
 

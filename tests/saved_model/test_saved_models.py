@@ -133,7 +133,9 @@ def test_a_restored_predictor_has_the_fitted_bits():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", ["gpr", "sgpr", "star", "dspp", "mf_lv", "sghmc", "sod", "aep", "aepmcm", "fully_factorised"])
+@pytest.mark.parametrize(
+    "method", ["gpr", "sgpr", "star", "dspp", "mf_lv", "sghmc", "sod", "aep", "aepmcm", "fully_factorised"]
+)
 def test_a_restored_predictor_has_the_fitted_bits_for_every_family(method):
     sizes = {"gpr": (), "sgpr": ("method.num_inducing=5",)}
     deep = ("method.num_layers=2", "method.num_inducing=5", "method.width=2")
