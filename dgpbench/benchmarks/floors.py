@@ -50,6 +50,8 @@ def structured(cell: Cell, method: StructuredSettings) -> float:
 
     if method.bound == "predictive":
         cell = replace(cell, R=method.num_sites)
+    if (K := method.num_importance_samples) is not None:  # every path has its own input of the first layer too
+        cell = replace(cell, R=1, B=K * cell.R * cell.B)
     custom = [method.blocks] if method.structure == "custom" else []
     structure = STRUCTURES[method.structure](widths(cell), *custom)
     if not method.marginalise:

@@ -20,10 +20,9 @@ class SquaredExponential(gpflow.kernels.SquaredExponential):
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         """k(x, z) for every pair of rows, [N, M]."""
         X = tf.convert_to_tensor(X)
-        X2 = X if X2 is None else tf.convert_to_tensor(X2)
-        if X.shape.rank != 2 or X2.shape.rank != 2:
+        if X.shape.rank != 2 or (X2 is not None and tf.convert_to_tensor(X2).shape.rank != 2):
             return super().K(X, X2)
-        return tf.exp(tf.matmul(*self.log_factors(X, X2), transpose_b=True))
+        return tf.exp(tf.matmul(*self.log_factors(X, X if X2 is None else tf.convert_to_tensor(X2)), transpose_b=True))
 
     def log_factors(self, X: tf.Tensor, X2: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The two factors of log k, [.., N, D + 2] and [.., M, D + 2]."""

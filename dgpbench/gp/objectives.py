@@ -1,7 +1,7 @@
 """Objectives: (prior, q, batch) -> scalar, each with its equation.
 
-Reference: docs/methods.md, "Structured posteriors", "Tight bound", "Sigma points", "Power EP", "Fully factorised" and
-"SGHMC".
+Reference: docs/methods.md, "Structured posteriors", "Tight bound", "Sigma points", "Latent input", "Power EP", "Fully
+factorised" and "SGHMC".
 """
 
 import math
@@ -50,6 +50,22 @@ def tight_elbo(q: Blocks, paths: Paths, y: tf.Tensor, s2: tf.Tensor, num_data: i
     assert r is not None, "matched moments have none"
     explained = expected_log_density(y, paths.mean, paths.variance - r, s2)
     return num_data * tf.reduce_mean(explained - 0.5 * tf.math.log1p(r / s2)) - q.kl()
+
+
+def importance_weighted_elbo(
+    q: Blocks, paths: Paths, y: tf.Tensor, s2: tf.Tensor, num_data: int, num_importance_samples: int
+) -> tf.Tensor:
+    """(N/B) sum_b mean_r log 1/K sum_k exp(E[log N(y_b; f^L_rkb, s2)]) p(w_rkb) / q(w_rkb) - KL(q(v) || N(0, I)).
+
+    Reference: Salimbeni et al. 2019; docs/methods.md, "Latent input".
+
+    :param paths: of the batch's B rows, the K of one group side by side, with log p(w) / q(w) as weights [R K, B]
+    """
+    K = num_importance_samples
+    assert paths.log_weights is not None
+    each = expected_log_density(y, paths.mean, paths.variance, s2) + paths.log_weights
+    groups = tf.reshape(each, tf.stack([-1, K, tf.shape(y)[0]]))
+    return num_data * (tf.reduce_mean(tf.reduce_logsumexp(groups, axis=1)) - math.log(K)) - q.kl()
 
 
 def predictive(q: Blocks, paths: Paths, y: tf.Tensor, s2: tf.Tensor, num_data: int, beta: float) -> tf.Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from dgpbench.gp.block_gaussian import Blocks
-from dgpbench.gp.layers import FeatureRows, Features
+from dgpbench.gp.layers import FeatureRows, Features, GPLayer
 from dgpbench.gp.linear_algebra import bilinear, block_gram, gram, lower_gram, quadratic
 from dgpbench.gp.prior import DeepGP
 
@@ -24,7 +24,7 @@ class Paths(NamedTuple):
     :param hidden: f^l of each hidden layer, [T_l, R, B]
     :param residual: k - a^T a of the output layer, the part of the variance that v does not explain, [R, B]; None where
         moments were matched
-    :param log_weights: of the paths, [R]; None for equal weights
+    :param log_weights: of the paths, [R], or of the latent inputs of rows, [R, B]; None for equal weights
     """
 
     mean: tf.Tensor
@@ -45,25 +45,70 @@ def marginalise(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tens
         mu^    = mu~^l + S~^{l,1:l-1} (S~^{1:l-1,1:l-1})^{-1} (f^{1:l-1} - mu~^{1:l-1})
         Sigma^ = S~^{ll} - S~^{l,1:l-1} (S~^{1:l-1,1:l-1})^{-1} S~^{1:l-1,l}
 
-    :param X: rows, [B, D]
+    :param X: rows of every path, [B, D], or each path's own, [R, B, D]
     :param normals: standard normals of the hidden layers, one [T_l, R, B] a layer
     """
     step = _RecursiveMarginals if q.structure.is_recursive else _DenseMarginals
     marginals = step(q.factors_as(prior.layers[0].columns))  # S meets columns alone, which are of this type
     features: list[Features] = []
     hidden: list[tf.Tensor] = []
-    H = X[None]
+    H = X if X.shape.rank == 3 else X[None]
     for index, layer in enumerate(prior.layers):
         features.append(layer.features(H, choleskys[index]))
         last = index == len(prior.layers) - 1
         mean, variance = marginals.conditional(features)
         if last:
-            R = tf.shape(normals[-1])[1] if normals else 1
+            R = tf.shape(normals[-1])[1] if normals else tf.shape(H)[0]
             residual = features[-1].residual
             return Paths(_per_path(mean[0], R), _per_path(variance[0], R), hidden, _per_path(residual, R))
         hidden.append(marginals.sample(mean, variance, normals[index], layer.jitter))
         H = tf.transpose(hidden[-1], [1, 2, 0])
     raise ValueError("a deep GP has at least one layer")
+
+
+def marginalise_jointly(
+    prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], H: tf.Tensor, normals: list[tf.Tensor], num_inputs: int
+) -> Paths:
+    """Propagate K inputs of each row as inputs of the same functions: hidden layers are drawn jointly over the K.
+
+        Cov[f_t(h_k), f_t(h_j)] = k(h_k, h_j) + a_k^T (S_t - I) a_j + (w + s2_l) [k = j],   S_t = C_t C_t^T
+
+    :param q: a mean-field posterior
+    :param H: inputs of the first layer, those of a row side by side, [R K, B, D]
+    :param normals: standard normals of the hidden layers, one [T_l, R K, B] a layer
+    :param num_inputs: K
+    """
+    hidden: list[tf.Tensor] = []
+    for index, layer in enumerate(prior.layers):
+        features = layer.features(H, choleskys[index])
+        mean, S = _unconditional_mean(q, index, features), q.covariance(index)
+        if index == len(prior.layers) - 1:
+            return Paths(mean[0], _own_variance(S, features)[0], hidden)
+        covariance = _joint_covariance(layer, S, features.A, H, num_inputs)
+        e = _by_row(tf.transpose(normals[index], [1, 2, 0]), num_inputs)  # [R, B, K, T_l]
+        e = tf.linalg.matvec(tf.linalg.cholesky(covariance), tf.transpose(e, [3, 0, 1, 2]))
+        hidden.append(mean + tf.reshape(tf.transpose(e, [0, 1, 3, 2]), tf.shape(mean)))
+        H = tf.transpose(hidden[-1], [1, 2, 0])
+    raise ValueError("a deep GP has at least one layer")
+
+
+def _joint_covariance(layer: GPLayer, S: tf.Tensor, A: tf.Tensor, H: tf.Tensor, num_inputs: int) -> tf.Tensor:
+    """The covariance of ``marginalise_jointly`` with the jitter of a sampled layer, [T_l, R, B, K, K]."""
+    K, T, M = num_inputs, S.shape[0], S.shape[1]
+    inputs, a = _by_row(H, K), _by_row(tf.transpose(A, [1, 2, 0]), K)
+    # One product with all GPs' S, and one small product for each row, with no transpose of [T, M, R K B] numbers.
+    stacked = tf.reshape(tf.transpose(S - tf.eye(M, dtype=S.dtype), [1, 0, 2]), [M, T * M])
+    projected = tf.reshape(tf.reshape(a, [-1, M]) @ stacked, tf.stack([*tf.unstack(tf.shape(a)[:2]), K * T, M]))
+    forms = tf.matmul(a, projected, transpose_b=True)
+    forms = tf.transpose(tf.reshape(forms, tf.concat([tf.shape(forms)[:3], [K, T]], axis=0)), [4, 0, 1, 2, 3])
+    noise = layer.white_noise + layer.output_noise + layer.jitter
+    return forms + layer.kernel(inputs) + noise * tf.eye(K, dtype=S.dtype)
+
+
+def _by_row(values: tf.Tensor, num_inputs: int) -> tf.Tensor:
+    """[R K, B, P] as [R, B, K, P]."""
+    B, P = tf.shape(values)[1], values.shape[2]
+    return tf.transpose(tf.reshape(values, tf.stack([-1, num_inputs, B, P])), [0, 2, 1, 3])
 
 
 def given(

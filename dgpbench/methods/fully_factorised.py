@@ -120,6 +120,7 @@ class HiddenRows(gpflow.Module):
 class FullyFactorisedModel(gpflow.Module):
     """A prior, a mean-field q(v) and the rows' q(h), trained together."""
 
+    latent = None
     columns_at_once = MATCHED_ROWS_AT_ONCE
 
     def __init__(self, prior: DeepGP, q: BlockGaussian, hidden: HiddenRows):

@@ -117,6 +117,8 @@ class PowerEPModel(gpflow.Module):
     :param matched: whether rows propagate as Gaussians (aep) or as samples (aepmcm)
     """
 
+    latent = None
+
     def __init__(self, prior: DeepGP, q: TiedSites, power: float, *, matched: bool):
         super().__init__(name="power_ep")
         self.prior = prior

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from dgpbench.data.standardise import Regression
 from dgpbench.gp.block_gaussian import BlockGaussian
+from dgpbench.gp.latent_input import LatentInput
 from dgpbench.gp.prior import DeepGP
 from dgpbench.gp.propagation import Paths
 from dgpbench.gp.tied_sites import TiedSites
@@ -80,6 +81,7 @@ class Model(Protocol):
     """A prior and a Gaussian posterior that rows can be propagated under."""
 
     prior: DeepGP
+    latent: LatentInput | None
     columns_at_once: int
 
     @property
@@ -97,10 +99,10 @@ class Model(Protocol):
 def deep_predictor(model: Model, num_samples: int, *, common_normals: bool = False) -> MixturePredictor:
     """Return the predictor of one Gaussian for each path; its posterior is q (Lindinger et al. 2020, Fig. 1).
 
-    :param num_samples: S; a single layer has one path
+    :param num_samples: S; a single layer without a latent input has one path
     :param common_normals: as in ``FitSettings``
     """
-    S = num_samples if len(model.q.structure.widths) > 1 else 1
+    S = num_samples if len(model.q.structure.widths) > 1 or model.latent is not None else 1
 
     def moments(X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, ...]:
         paths = model.paths(X, S, seed, chunk, common=common_normals)
@@ -120,7 +122,7 @@ def deep_predictor(model: Model, num_samples: int, *, common_normals: bool = Fal
             q.structure.couplings,
         )
 
-    num_features = model.prior.layers[0].Z.shape[1]
+    num_features = model.prior.layers[0].Z.shape[1] - (model.latent is not None)
     return MixturePredictor(model, moments, num_features, model.columns_at_once // S, posterior, hidden=hidden)
 
 

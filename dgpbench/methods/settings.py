@@ -214,6 +214,11 @@ class StructuredSettings(MeanMapSettings):
     )
     beta: float = setting("weight of the KL divergence in method.bound=predictive", low=0, default=1.0)
     num_sites: int = setting("Q, learned quadrature sites of method.bound=predictive", low=1, default=1)
+    num_importance_samples: int | None = setting(
+        "K, importance samples of the latent input of each row in training; null for a model without latent inputs",
+        low=1,
+        default=None,
+    )
     blocks: list | None = setting("couplings of method.structure=custom")
     blocks_file: str | None = setting("YAML file with the couplings of method.structure=custom")
 
@@ -242,6 +247,12 @@ class StructuredSettings(MeanMapSettings):
             raise UserError(
                 "method.bound=predictive integrates the inducing outputs out; it takes method.marginalise=true"
             )
+        others = (self.structure, self.bound, self.marginalise, self.output_start)
+        if self.num_importance_samples is not None and others != ("mean_field", "standard", True, "prior"):
+            raise UserError(
+                "method.num_importance_samples takes method.structure=mean_field, method.bound=standard, "
+                "method.marginalise=true and method.output_start=prior"
+            )
         if self.output_start == "sgpr" and not self.whiten:
             raise UserError("method.output_start=sgpr starts q in whitened coordinates; it takes method.whiten=true")
         if self.output_start == "sgpr" and self.num_layers > 1 and self.mean_function == "zero":
@@ -258,6 +269,14 @@ class StructuredSettings(MeanMapSettings):
 
     def num_blocks(self) -> int:
         return num_blocks(self.structure, self.widths())
+
+    def shapes(self, num_features: int) -> dict[str, tuple[int | None, ...]]:
+        return super().shapes(num_features + (self.num_importance_samples is not None))
+
+    def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
+        assert isinstance(training, AdamSettings)
+        paths = training.paths * (self.num_importance_samples or 1)
+        return super().memory(sizes, replace(training, num_samples=paths), num_samples)
 
 
 @dataclass(frozen=True)

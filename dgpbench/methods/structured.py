@@ -19,10 +19,11 @@ import tensorflow as tf
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import UserError
 from dgpbench.gp.block_gaussian import BlockGaussian, Blocks
+from dgpbench.gp.latent_input import LatentInput, with_latent, with_prior_draws
 from dgpbench.gp.linear_algebra import whiten
-from dgpbench.gp.objectives import elbo, predictive, tight_elbo
+from dgpbench.gp.objectives import elbo, importance_weighted_elbo, predictive, tight_elbo
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, read_once
-from dgpbench.gp.propagation import Paths, given, marginalise, path_shapes
+from dgpbench.gp.propagation import Paths, given, marginalise, marginalise_jointly, path_shapes
 from dgpbench.gp.sigma_points import SigmaPoints
 from dgpbench.gp.structures import STRUCTURES, Structure
 from dgpbench.methods.inducing_points import kmeans_centres
@@ -126,7 +127,10 @@ def start_model(
     :param fitting: the rows that are fitted to, without those held out of ``train``
     """
     method = settings.method
-    model = build_model(settings, train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial), seeds.initial)
+    X, Z = train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial)
+    if method.num_importance_samples is not None:
+        X, Z = (with_prior_draws(rows, seeds.initial) for rows in (X, Z))
+    model = build_model(settings, X, Z, seeds.initial)
     if method.output_start == "sgpr":
         start_output_layer(model, fitting, seeds.initial, monitor)
     if settings.initial is not None:
@@ -139,13 +143,16 @@ def build_model(
 ) -> "DeepModel":
     """Build the model at its starting values; X [N, D] and Z [M, D] as ``build_prior`` takes them.
 
-    :param seed: of the quadrature sites, if there are any
+    :param seed: of the quadrature sites, or of the network of latent inputs, if there are any
     """
     method = settings.method
     prior, q = build_prior(pick(Architecture, method, precision=settings.precision), X, Z), build_posterior(method)
     if method.bound == "predictive":
         points = SigmaPoints(method.widths(), method.num_sites, seed)
         return DeepModel(prior, q, bound=partial(predictive, beta=method.beta), points=points)
+    if (K := method.num_importance_samples) is not None:
+        latent = LatentInput(X.shape[1] - 1, K, seed)
+        return DeepModel(prior, q, bound=partial(importance_weighted_elbo, num_importance_samples=K), latent=latent)
     bound = tight_elbo if method.bound == "tight" else elbo
     return DeepModel(prior, q, bound=bound, sample_inducing=not method.marginalise)
 
@@ -240,6 +247,7 @@ class DeepModel(gpflow.Module):
 
     :param bound: an objective of ``gp.objectives``: (q, paths, y, s2, N) -> scalar
     :param points: sites and weights of the paths; None for sampled paths
+    :param latent: the latent input of the rows; None for a model without one
     :param sample_inducing: draw v for each path (``fc_mc``; paper, Eq. 12) where False integrates it out (Theorem 1)
     """
 
@@ -252,6 +260,7 @@ class DeepModel(gpflow.Module):
         *,
         bound: Callable[..., tf.Tensor] = elbo,
         points: SigmaPoints | None = None,
+        latent: LatentInput | None = None,
         sample_inducing: bool = False,
     ):
         super().__init__(name="deep_model")
@@ -259,13 +268,16 @@ class DeepModel(gpflow.Module):
         self.q = q
         self.bound = bound
         self.points = points
+        self.latent = latent
         self.sample_inducing = sample_inducing
 
     def normals(
         self, num_samples: int, num_rows: tf.Tensor, seed: tf.Tensor, step: tf.Tensor, dtype
     ) -> list[tf.Tensor]:
-        """Draw the normals of ``num_samples`` paths of a batch for ``objective``."""
-        shapes = path_shapes(self.q.structure.widths, num_samples, num_rows)
+        """Draw the normals of ``num_samples`` paths of a batch for ``objective``; of K times as many latent inputs."""
+        if self.latent is not None:
+            num_samples *= self.latent.num_importance_samples
+        shapes = self._shapes(num_samples, num_rows)
         if self.sample_inducing:
             shapes = [*shapes, *((num_samples, *mean.shape) for mean in self.q.means)]
         return stateless_normals(shapes, seed, step, dtype)
@@ -278,6 +290,11 @@ class DeepModel(gpflow.Module):
         if self.sample_inducing:
             L = len(prior.layers)
             paths = given(prior, q.sample(normals[-L:]), choleskys, X, normals[:-L])
+        elif self.latent is not None:
+            *normals, e = normals
+            w, log_weights = self.latent.sample(X, y, e)
+            H, K = with_latent(X, w), self.latent.num_importance_samples
+            paths = marginalise_jointly(prior, q, choleskys, H, normals, K)._replace(log_weights=log_weights)
         else:
             paths = self._marginalise(prior, q, choleskys, X, normals)
         return self.bound(q, paths, y, prior.noise_variance, num_data)
@@ -287,9 +304,16 @@ class DeepModel(gpflow.Module):
     ) -> Paths:
         """Return paths of the rows X under q, by Theorem 1 for every way of training q."""
         choleskys = self.prior.choleskys()
-        shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
-        normals = normals_of_rows(shapes, seed, chunk, X.dtype, common=common)
+        normals = normals_of_rows(self._shapes(num_samples, tf.shape(X)[0]), seed, chunk, X.dtype, common=common)
+        if self.latent is not None:
+            *normals, w = normals  # from the prior
+            X = with_latent(X, w)
         return self._marginalise(self.prior, self.q.blocks(choleskys), choleskys, X, normals)
+
+    def _shapes(self, num_samples: int, num_rows: tf.Tensor) -> list[tf.Tensor]:
+        """The shapes of the normals of the hidden layers and, if there are any, of the latent inputs."""
+        shapes = path_shapes(self.q.structure.widths, num_samples, num_rows)
+        return shapes if self.latent is None else [*shapes, tf.stack([num_samples, num_rows])]
 
     def _marginalise(self, prior: DeepGP, q: Blocks, choleskys: list, X: tf.Tensor, normals: list) -> Paths:
         """Theorem 1 with the given normals, or at the learned sites."""

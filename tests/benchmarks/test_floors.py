@@ -47,6 +47,10 @@ def test_the_floor_of_dspp_counts_its_sites():
     assert gflop("dspp") == gflop("mf", R=8)
 
 
+def test_the_floor_of_latent_inputs_has_five_times_the_paths_from_the_first_layer_on():
+    assert gflop("mf_lv") == gflop("mf", R=1, B=5 * 5 * 512)
+
+
 @pytest.mark.parametrize("method", [name for name in groups.names("method") if name not in ("gpr", "sgpr", "fitc")])
 def test_every_method_with_gradient_steps_is_counted(method):
     [cell] = timing.parse([f"methods={method}", "L=1" if method in ("sgp", "ppgpr") else "L=3"]).cells

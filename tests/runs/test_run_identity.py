@@ -43,6 +43,7 @@ HOMES = {
     "method.blocks_file": ("method=custom",),
     "method.beta": ("method=dspp",),
     "method.num_sites": ("method=dspp",),
+    "method.num_importance_samples": ("method=mf_lv",),
     "training.natgrad_gamma": ("method=mf", "optimiser=natgrad_adam"),
     "task.num_folds": ("task=folds",),
 }

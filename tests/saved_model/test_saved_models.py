@@ -33,6 +33,7 @@ CASES = {
     "fc_mc": ("fc_mc", DEEP),
     "custom": ("custom", DEEP | COUPLED),
     "dspp": ("dspp", DEEP),
+    "mf_lv": ("mf_lv", DEEP),
     "mf in float32": ("mf", DEEP | {"precision": "float32"}),
     "mf stopped early": ("mf", DEEP | {"training.early_stopping": True, "training.max_iterations": 300}),
     "sghmc": ("sghmc", DEEP),
@@ -132,7 +133,9 @@ def test_a_restored_predictor_has_the_fitted_bits():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", ["gpr", "sgpr", "star", "dspp", "sghmc", "sod", "aep", "aepmcm", "fully_factorised"])
+@pytest.mark.parametrize(
+    "method", ["gpr", "sgpr", "star", "dspp", "mf_lv", "sghmc", "sod", "aep", "aepmcm", "fully_factorised"]
+)
 def test_a_restored_predictor_has_the_fitted_bits_for_every_family(method):
     sizes = {"gpr": (), "sgpr": ("method.num_inducing=5",)}
     deep = ("method.num_layers=2", "method.num_inducing=5", "method.width=2")

@@ -19,7 +19,7 @@ ITEM = ["reproduce", "lindinger2020_table1", "dataset=boston", "budget=smoke", "
 SHORT = ["training.max_iterations=10", "method.num_inducing=5", "precision=float64"]
 
 
-@pytest.mark.parametrize("method", fit_once.first_of(["mf", "sgp", "star", "fc", "fc_mc", "dspp"]))
+@pytest.mark.parametrize("method", fit_once.first_of(["mf", "sgp", "star", "fc", "fc_mc", "dspp", "mf_lv"]))
 def test_each_fit_is_the_one_that_it_is_alone(method):
     run = resolve_overrides(
         [f"method={method}", "budget=laptop", *SHORT, "training.batch_size=8", "training.average_last=0.5"]
