@@ -55,6 +55,7 @@ def write_pages(folder: Path) -> None:
         (folder / page).parent.mkdir(parents=True, exist_ok=True)
         parts = "".join(f"<!-- made by `make docs`: {name} -->\n<!-- end of {name} -->\n" for name in names)
         (folder / page).write_text(f"# {page}\n\nWords before.\n\n{parts}\nWords after.\n")
+    (folder / "docs" / "methods.md").write_text("# Methods\n")
 
 
 def study(results: Path, tll: float, budget: str, split: int, **identity) -> None:
