@@ -24,7 +24,12 @@ PAGES = {
     "docs/results/lindinger2020_figs5.md": ("lindinger2020_figs5",),
     "docs/results/lindinger2020_table1.md": ("lindinger2020_table1",),
     "docs/results/lindinger2020_table2.md": ("lindinger2020_table2",),
-    "docs/dgpbench_uci.md": ("dgpbench_uci", "dgpbench_uci_pictures", "dgpbench_uci_extrapolation"),
+    "docs/dgpbench_uci.md": (
+        "dgpbench_uci_summary",
+        "dgpbench_uci",
+        "dgpbench_uci_pictures",
+        "dgpbench_uci_extrapolation",
+    ),
     "docs/laptop.md": STUDIES,
 }
 PICTURES = ("docs/images/table1.png", "docs/images/laptop.png")
