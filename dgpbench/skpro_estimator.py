@@ -1,4 +1,4 @@
-"""skpro's interface: ``DeepGPProbaRegressor`` predicts a normal mixture for each row (``pip install '.[skpro]'``)."""
+"""skpro's interface: ``DeepGPProbaRegressor`` predicts a normal mixture for each row (extra ``skpro``)."""
 
 from typing import Any, Self
 

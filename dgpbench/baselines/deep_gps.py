@@ -13,7 +13,7 @@ from dgpbench.system.tf_session import without_triton
 from dgpbench.training.monitor import Monitor
 
 ROWS_AT_ONCE = 4096
-PEERS = "in a checkout, pip install '.[peers]'"
+PEERS = "pip install 'dgpbench[peers]'"
 BUDGETS = {
     "laptop": {"max_iterations": 2000},
     "smoke": {"max_iterations": 20, "num_inducing": 10, "num_samples": 5},

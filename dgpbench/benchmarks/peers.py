@@ -123,7 +123,6 @@ def installed() -> list[str]:
     found = [name for name in PEERS if find_spec(name) is not None]
     if not found:
         raise UserError(
-            "neither GPflux nor GPyTorch is installed; in a checkout, `pip install --constraint constraints.txt "
-            "'.[peers]'` installs both (gigabytes)"
+            "neither GPflux nor GPyTorch is installed; `pip install 'dgpbench[peers]'` installs both (gigabytes)"
         )
     return found

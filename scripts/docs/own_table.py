@@ -19,6 +19,7 @@ PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
 }
 NOTHING = "No run of this table has been made yet."
+SUMMARISED = ("tll", "crps")
 LEFT_OUT = "rmse"  # for short pages; `dgpbench table ITEM --metric rmse` prints it
 OUTSIDE = "-"  # a data set that the item does not have for a method
 
@@ -42,6 +43,28 @@ def text(name: str, frame: pd.DataFrame) -> str:
             words.failure_text(runs),
         ]
     )
+
+
+def summary(frame: pd.DataFrame) -> str:
+    """Return each method's mean ranks and the median seconds of its runs, the best rank first."""
+    item = load(TABLES[0], guests=False)
+    runs = done_runs(item, frame)
+    if runs.empty:
+        return NOTHING
+    found = cells.of_runs(item, cells.select(item, frame))
+    found["name"] = [column_name(row.method, row.num_layers) for row in found.itertuples(index=False)]
+    ranks, over = zip(*(_ranks(metric, found[found["metric"] == metric]) for metric in SUMMARISED), strict=True)
+    runs = runs[runs["dataset"].isin(over[0])]
+    names = [column_name(row.series, row.num_layers) for row in runs.itertuples(index=False)]
+    seconds = runs["seconds_total"].groupby(names).median()
+    columns = {f"mean rank, {metric}": each for metric, each in zip(SUMMARISED, ranks, strict=True)}
+    table = pd.DataFrame(columns | {"median seconds of a run": seconds}).sort_values(list(columns))
+    digits = [1] * len(columns) + [0]
+    shown = {
+        name: table[name].map(lambda x, d=d: "" if pd.isna(x) else f"{x:.{d}f}")
+        for name, d in zip(table, digits, strict=True)
+    }
+    return f"{grid_text(pd.DataFrame(shown), 'md', 'method')}\n\nInterpolation on {words.joined(over[0])}; one thread."
 
 
 def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> str:

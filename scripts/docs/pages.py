@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from dgpbench.commands import cite
 from dgpbench.config.settings import did_you_mean
 from dgpbench.errors import UserError
 from dgpbench.report.collect import frame_of
@@ -24,7 +25,7 @@ from scripts.docs.pictures import Picture
 
 _PART = re.compile(r"^<!-- made by `make docs`: (\S+) -->\n(.*?)^<!-- end of \1 -->$", re.MULTILINE | re.DOTALL)
 _MARKER = re.compile(r"^<!-- (?:made by `make docs`: |end of )(\S+) -->$", re.MULTILINE)
-PAGES = ("README.md", "docs/dgpbench_uci.md", "docs/laptop.md", "docs/results/index.md")
+PAGES = ("README.md", "docs/dgpbench_uci.md", "docs/laptop.md", "docs/methods.md", "docs/results/index.md")
 STUDIES = (laptop.STUDY, laptop.EXTRAPOLATION, laptop.OTHERS)
 
 
@@ -40,11 +41,18 @@ def parts(frame: pd.DataFrame, found: results.Found) -> Mapping[str, Callable[[]
         bounds.ITEM: partial(bounds.text, frame),
         **studies,
         **{name: partial(own_table.text, name, frame) for name in own_table.TABLES},
+        "dgpbench_uci_summary": partial(own_table.summary, frame),
         "dgpbench_uci_pictures": partial(own_table.pictures_text, frame),
         **{f"{budget}_ablation": partial(laptop.ablation, STUDIES, budget, frame) for budget in laptop.BUDGETS},
         "laptop_picture": partial(laptop.picture_text, frame),
         "laptop_price": partial(laptop.price, frame),
+        "references": references,
     }
+
+
+def references() -> str:
+    """List the papers of conf/references.yaml."""
+    return "\n".join(sorted(f"- {cite.reference(key)}." for key in cite.bibliography()))
 
 
 def drawn(frame: pd.DataFrame, found: results.Found) -> Mapping[str, Picture | None]:

@@ -87,7 +87,7 @@ def test_slow_bursts_do_not_lower_the_rate_of_products(monkeypatch):
 def test_without_peers_the_command_names_their_extra(monkeypatch, capsys):
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
     assert main(["bench", "peers"]) == 2
-    assert "'.[peers]'" in capsys.readouterr().err
+    assert "'dgpbench[peers]'" in capsys.readouterr().err
 
 
 @pytest.mark.full

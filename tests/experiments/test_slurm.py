@@ -23,7 +23,7 @@ NARROWED = ["budget=smoke", "dataset=boston", "method=mf,star", "method.num_laye
 def obstacle() -> str | None:
     """Why no job can be submitted here, or None."""
     if find_spec("submitit") is None:
-        return "submitit is not installed: pip install '.[slurm]'"
+        return "submitit is not installed: pip install 'dgpbench[slurm]'"
     if shutil.which("sinfo") is None:
         return "Slurm is not installed: apt-get install slurm-wlm munge, then scripts/start_slurm as root"
     up = subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True, text=True)

@@ -256,7 +256,7 @@ def test_a_missing_plug_in_file_is_refused(capsys):
 def test_a_baseline_without_its_package_is_refused_without_a_record(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ngboost", None)
     assert fit_once.command("run", "method=ngboost", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}") == 2
-    assert "pip install '.[ngboost]'" in capsys.readouterr().err
+    assert "pip install 'dgpbench[ngboost]'" in capsys.readouterr().err
     assert not list(tmp_path.rglob("record.json"))
 
 

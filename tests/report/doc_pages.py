@@ -24,7 +24,12 @@ PAGES = {
     "docs/results/lindinger2020_figs5.md": ("lindinger2020_figs5",),
     "docs/results/lindinger2020_table1.md": ("lindinger2020_table1",),
     "docs/results/lindinger2020_table2.md": ("lindinger2020_table2",),
-    "docs/dgpbench_uci.md": ("dgpbench_uci", "dgpbench_uci_pictures", "dgpbench_uci_extrapolation"),
+    "docs/dgpbench_uci.md": (
+        "dgpbench_uci_summary",
+        "dgpbench_uci",
+        "dgpbench_uci_pictures",
+        "dgpbench_uci_extrapolation",
+    ),
     "docs/laptop.md": STUDIES,
 }
 PICTURES = ("docs/images/table1.png", "docs/images/laptop.png")
@@ -55,6 +60,7 @@ def write_pages(folder: Path) -> None:
         (folder / page).parent.mkdir(parents=True, exist_ok=True)
         parts = "".join(f"<!-- made by `make docs`: {name} -->\n<!-- end of {name} -->\n" for name in names)
         (folder / page).write_text(f"# {page}\n\nWords before.\n\n{parts}\nWords after.\n")
+    (folder / "docs" / "methods.md").write_text("# Methods\n")
 
 
 def study(results: Path, tll: float, budget: str, split: int, **identity) -> None:

@@ -213,6 +213,11 @@ def test_a_number_leads_to_its_runs_with_hash_commit_and_command(page, results, 
         "method.num_layers=1 seed=0 split=1"
     )
     assert rows.nth(1).get_by_role("link").get_attribute("href").endswith("/split1-seed0/record.json")
+    page.set_viewport_size({"width": 1400, "height": 900})
+    box, link = (
+        part.bounding_box() for part in (page.locator(".scroll:has(#run-list)"), rows.nth(1).get_by_role("link"))
+    )
+    assert link["x"] + link["width"] <= box["x"] + box["width"]  # not cut off
     page.get_by_role("button", name="Show all runs").click()
     assert "of 25 entries" in page.locator(".dt-container:has(#run-list)").inner_text()
 

@@ -48,6 +48,13 @@ def test_a_wheel_built_from_the_sdist_has_every_file_and_no_other(tmp_path):
     assert names == expected
     assert {"dgpbench/py.typed", "dgpbench/conf/run.yaml"} <= names
     assert "Typing :: Typed" in about.get_all("Classifier")
+    readme = about.get_payload()
+    assert readme.startswith("# dgpbench\n")
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]*)\)", readme)
+    assert {bool(picture) for picture, _ in links} == {True, False}
+    for picture, target in links:
+        host = "raw.githubusercontent.com" if picture else "github.com"
+        assert target.startswith(f"https://{host}/dgpbench/dgpbench/"), target
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert {"constraints.txt", "constraints-3.13.txt", "CITATION.cff", "tests/repository/test_release.py"} <= inside

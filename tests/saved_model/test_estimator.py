@@ -270,7 +270,7 @@ def test_scikit_learns_check_of_the_score_after_longer_training(method):
 
 
 def test_skpros_interface_refuses_a_target_transform_before_it_trains():
-    pytest.importorskip("skpro", reason="skpro is not installed: pip install '.[skpro]'")
+    pytest.importorskip("skpro", reason="skpro is not installed: pip install 'dgpbench[skpro]'")
     from dgpbench.skpro_estimator import DeepGPProbaRegressor
 
     table = pd.DataFrame({"x": np.linspace(0.0, 1.0, 30)})
@@ -282,7 +282,7 @@ def test_skpros_interface_refuses_a_target_transform_before_it_trains():
 
 @pytest.mark.full
 def test_skpros_distribution_has_the_weights_of_the_components():
-    pytest.importorskip("skpro", reason="skpro is not installed: pip install '.[skpro]'")
+    pytest.importorskip("skpro", reason="skpro is not installed: pip install 'dgpbench[skpro]'")
     from dgpbench.skpro_estimator import DeepGPProbaRegressor
 
     table, quick = pd.DataFrame({"x": np.linspace(0.0, 1.0, 30)}), {"training.max_iterations": 30}
@@ -295,7 +295,7 @@ def test_skpros_distribution_has_the_weights_of_the_components():
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_skpros_own_checks():
-    pytest.importorskip("skpro", reason="skpro is not installed: pip install '.[skpro]'")
+    pytest.importorskip("skpro", reason="skpro is not installed: pip install 'dgpbench[skpro]'")
     from skpro.utils import check_estimator
 
     from dgpbench.skpro_estimator import DeepGPProbaRegressor

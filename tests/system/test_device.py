@@ -61,4 +61,4 @@ def test_the_card_is_kept_in_compact_records_and_named_by_redo(without_a_gpu, tm
 
 def test_doctor_lists_the_gpus(without_a_gpu, capsys):
     main(["doctor"])
-    assert "GPU                      none; in a checkout" in capsys.readouterr().out
+    assert "GPU                      none; pip install 'dgpbench[gpu]'" in capsys.readouterr().out

@@ -54,7 +54,7 @@ function allRuns() {
       {title: "hash", data: run => run[5], ...text},
       {title: "commit", data: run => run[6], ...text},
       {title: "command", data: run => `${group(run).command} split=${run[1]}`, className: "long command", ...text},
-      {title: "record", data: run => run[7], render: (path, type) => type === "display" ? html("a", {href: record(path)}, `${folder}/${path}`) : path},
+      {title: "record", data: run => run[7], className: "long path", render: (path, type) => type === "display" ? html("a", {href: record(path)}, `${folder}/${path}`) : path},
       {title: "changed", data: run => group(run).changed, className: "long", ...text},
       ...AXES.map(axis => ({title: axis, data: run => group(run)[axis], ...text})),
     ],
