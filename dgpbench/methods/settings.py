@@ -276,6 +276,8 @@ class StructuredSettings(MeanMapSettings):
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
         assert isinstance(training, AdamSettings)
         paths = training.paths * (self.num_importance_samples or 1)
+        if self.bound == "predictive":  # a path for each site
+            paths = num_samples = self.num_sites
         return super().memory(sizes, replace(training, num_samples=paths), num_samples)
 
 
