@@ -37,6 +37,6 @@ class DeepGPWrapper(ProbabilisticWrapper):
 
     def predict_distribution(self, X: pd.DataFrame) -> DistributionPrediction:
         """Return the predictive quantiles of y with its mean."""
-        quantiles = self.regressor.predict_quantiles(X, LEVELS)
+        quantiles = self.regressor.predict_quantiles(X, list(LEVELS))
         mean = self.predict(X)
         return quantiles_to_distribution(quantiles, LEVELS, mean=mean, train_range=self._y_train_range)

@@ -33,7 +33,7 @@ def quantiles_to_distribution(q, alphas, mean=None, y_range=None, *, train_range
 """
 
 
-@pytest.fixture()
+@pytest.fixture
 def wrapper(tmp_path, monkeypatch):
     folder = tmp_path / "scoringbench" / "univariate" / "wrappers"
     folder.mkdir(parents=True)
