@@ -5,14 +5,17 @@ from typing import Any
 
 import numpy as np
 
+from dgpbench.config import groups
 from dgpbench.data.standardise import Found, Regression
 from dgpbench.errors import UserError
+from dgpbench.methods import plugins
 from dgpbench.methods.interface import Seeds
 from dgpbench.plugins import GaussianMixture, Method, Quantiles, Settings, setting
 from dgpbench.runs.fit import fit, with_fewer_inducing_points
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.training.monitor import Monitor
 
+groups.find_by(plugins.__name__)  # a base may be a method of an installed package, in any process
 LEVELS = np.arange(1, 200) / 200  # of the quantiles where there are more calibration rows
 
 

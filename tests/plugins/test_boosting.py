@@ -5,6 +5,11 @@ import numpy as np
 import pytest
 from scipy.stats import expon
 
+from dgpbench.config import groups
+from dgpbench.methods import plugins
+
+groups.find_by(plugins.__name__)
+
 
 def test_catboost_predicts_the_mean_and_the_variance_of_each_row():
     pytest.importorskip("catboost", reason="needs pip install '.[catboost]'")

@@ -5,10 +5,16 @@ import numpy as np
 import pytest
 from plugin_files import QUICK, run
 from sklearn.linear_model import BayesianRidge
+from test_check_method import plugin
 
+from dgpbench.config import groups
+from dgpbench.experiments.engine import engine
+from dgpbench.methods import plugins
 from dgpbench.predictive.scores import all_scores, per_row
+from dgpbench.runs.resolve import resolve_overrides
 
 pytest.importorskip("crepes", reason="needs pip install '.[conformal]'")
+groups.find_by(plugins.__name__)
 
 
 def heavy_tailed(num: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -74,6 +80,15 @@ def test_a_run_names_its_base_and_lacks_the_scores_of_a_density(tmp_path):
     assert seconds["training"] <= seconds["total"]
 
 
+@pytest.mark.full
+def test_workers_know_a_base_from_a_file(tmp_path):
+    path, results = plugin(tmp_path, "based_on"), f"results_dir={tmp_path}/results"
+    plugins.load_file(path)
+    words = ["method=conformal", "method.base=based_on", *QUICK, results, *fit_once.QUIET]
+    runs = [resolve_overrides([*words, f"split={split}"]) for split in (0, 1)]
+    assert [outcome.status for outcome in engine(runs, workers=2)] == ["done", "done"]
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -82,8 +97,9 @@ def test_a_run_names_its_base_and_lacks_the_scores_of_a_density(tmp_path):
         (("method.base=gpr", 'method.base_settings=["method.num_layers=2"]'), "gpr has one layer"),
     ],
 )
-def test_a_base_that_cannot_be_used_is_refused_before_the_run(settings, sentence, tmp_path, capsys):
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_a_base_that_cannot_be_used_is_refused_before_the_run(command, settings, sentence, tmp_path, capsys):
     words = ("method=conformal", *settings, *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}")
-    assert fit_once.command("run", *words) == 2
+    assert fit_once.command(command, *words) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.rglob("record.json"))
