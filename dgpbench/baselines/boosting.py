@@ -1,5 +1,6 @@
-"""Gradient boosting: quantiles one by one (scikit-learn), and a Gaussian by natural gradients (NGBoost)."""
+"""Gradient boosting: quantiles (scikit-learn, XGBoost), and a Gaussian for each row (NGBoost, CatBoost)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,15 +24,15 @@ class BoostingSettings(Settings):
 
 @dataclass
 class BoostedQuantiles:
-    """One ``HistGradientBoostingRegressor`` for each level, and one for the mean."""
+    """Trees for the quantiles, X -> [K, N], and for the mean."""
 
-    levels: list[Any]
+    quantiles: Callable[[np.ndarray], np.ndarray]
     mean: Any
 
     def predict(self, X: np.ndarray, seed: int) -> Quantiles:
         """Return the quantiles, sorted where they cross, and the mean."""
         del seed
-        return Quantiles(LEVELS, np.array([each.predict(X) for each in self.levels]), self.mean.predict(X))
+        return Quantiles(LEVELS, self.quantiles(X), self.mean.predict(X))
 
 
 def fit_quantiles(train: Regression, settings: BoostingSettings, seeds: Seeds, monitor: Monitor) -> BoostedQuantiles:
@@ -43,7 +44,7 @@ def fit_quantiles(train: Regression, settings: BoostingSettings, seeds: Seeds, m
     options["random_state"] = seeds.initial % 2**32
     X, y = train.X, train.Y[:, 0]
     levels = [Booster(loss="quantile", quantile=level, **options).fit(X, y) for level in LEVELS]
-    return BoostedQuantiles(levels, Booster(**options).fit(X, y))
+    return BoostedQuantiles(lambda X: np.array([each.predict(X) for each in levels]), Booster(**options).fit(X, y))
 
 
 GRADIENT_BOOSTING_QUANTILES = Method(
@@ -53,6 +54,43 @@ GRADIENT_BOOSTING_QUANTILES = Method(
     title="Gradient boosting of 17 quantiles (scikit-learn)",
     citation="friedman2001",
 )
+
+
+@dataclass(frozen=True)
+class XGBoostSettings(Settings):
+    """XGBoost's defaults."""
+
+    max_trees: int = setting("trees for each level", low=1, default=100)
+    learning_rate: float = setting("shrinkage", above=0, default=0.3)
+
+
+def fit_xgboost(train: Regression, settings: XGBoostSettings, seeds: Seeds, monitor: Monitor) -> BoostedQuantiles:
+    """Boost trees for the pinball losses of all levels in one model, and for the mean in another."""
+    from xgboost import XGBRegressor
+
+    del monitor
+    options = {"n_estimators": settings.max_trees, "learning_rate": settings.learning_rate}
+    options |= {"n_jobs": 1, "random_state": seeds.initial % 2**31}
+    X, y = train.X, train.Y[:, 0]
+    levels = XGBRegressor(objective="reg:quantileerror", quantile_alpha=LEVELS, **options).fit(X, y)
+    return BoostedQuantiles(lambda X: levels.predict(X).T, XGBRegressor(**options).fit(X, y))
+
+
+XGBOOST_QUANTILES = Method(
+    "xgboost_quantiles",
+    fit_xgboost,
+    XGBoostSettings,
+    title="Gradient boosting of 17 quantiles (XGBoost)",
+    packages={"xgboost": "in a checkout, pip install '.[xgboost]'"},
+    citation="chen2016",
+)
+
+
+def _held_out(num_rows: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows that are fitted to, and those that choose the number of trees."""
+    order = np.random.default_rng(seed).permutation(num_rows)
+    count = max(1, round(share * num_rows))
+    return order[count:], order[:count]
 
 
 @dataclass(frozen=True)
@@ -90,9 +128,7 @@ def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, moni
     tree = DecisionTreeRegressor(max_depth=3, random_state=seed)  # NGBoost's, with a seed
     options = {"Dist": Normal, "Base": tree, "learning_rate": settings.learning_rate, "random_state": seed}
     options |= {"minibatch_frac": settings.minibatch, "verbose": False}
-    order = np.random.default_rng(seeds.holdout).permutation(len(X))
-    held_out = max(1, round(settings.holdout * len(X)))
-    fitting, held = order[held_out:], order[:held_out]
+    fitting, held = _held_out(len(X), settings.holdout, seeds.holdout)
     tried = NGBRegressor(n_estimators=settings.max_stages, **options).fit(
         X[fitting], y[fitting], X_val=X[held], Y_val=y[held]
     )
@@ -108,4 +144,54 @@ NGBOOST = Method(
     packages={"ngboost": "pip install 'dgpbench[ngboost]'"},
     citation="duan2020",
     budgets={"smoke": {"max_stages": 50, "learning_rate": 0.1}},
+)
+
+
+@dataclass(frozen=True)
+class CatBoostSettings(Settings):
+    """CatBoost's defaults; the number of trees is chosen on held-out rows, as for NGBoost."""
+
+    max_trees: int = setting("most trees", low=1, default=1000)
+    learning_rate: float = setting("shrinkage", above=0, default=0.03)
+    holdout: float = setting("share of the rows that chooses the number of trees", above=0, below=1, default=0.2)
+
+
+class CatBoosted:
+    """A fitted ``CatBoostRegressor``."""
+
+    def __init__(self, regressor: Any):
+        self.regressor, self.diagnostics = regressor, {"trees": regressor.tree_count_}
+
+    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
+        """Return a Gaussian for each row."""
+        del seed
+        mean, variance = self.regressor.predict(X).T
+        return Gaussian(mean, variance)
+
+
+def fit_catboost(train: Regression, settings: CatBoostSettings, seeds: Seeds, monitor: Monitor) -> CatBoosted:
+    """Choose the number of trees on a fifth of the training rows; then fit that many to all of them.
+
+    The loss is the negative log-likelihood of a Gaussian, and trees predict its mean and variance.
+    """
+    from catboost import CatBoostRegressor
+
+    del monitor
+    X, y = train.X, train.Y[:, 0]
+    fitting, held = _held_out(len(X), settings.holdout, seeds.holdout)
+    options = {"loss_function": "RMSEWithUncertainty", "learning_rate": settings.learning_rate}
+    options |= {"random_seed": seeds.initial % 2**31, "thread_count": 1, "verbose": False, "allow_writing_files": False}
+    tried = CatBoostRegressor(iterations=settings.max_trees, **options)
+    tried.fit(X[fitting], y[fitting], eval_set=(X[held], y[held]))  # keeps the best number of trees
+    return CatBoosted(CatBoostRegressor(iterations=tried.tree_count_, **options).fit(X, y))
+
+
+CATBOOST = Method(
+    "catboost",
+    fit_catboost,
+    CatBoostSettings,
+    title="Gradient boosting of a Gaussian (CatBoost)",
+    packages={"catboost": "in a checkout, pip install '.[catboost]'"},
+    citation="malinin2021",
+    budgets={"smoke": {"max_trees": 50, "learning_rate": 0.1}},
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from dgpbench.methods.plugins import load, loaded
 from dgpbench.runs import limits
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run
@@ -131,7 +132,7 @@ def _in_workers(runs: Sequence[Run], workers: int) -> Iterator[tuple[Run, Outcom
 
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPool(workers, MAX_TASKS, initializer=_end_with_parent, context=context)
+    pool = ProcessPool(workers, MAX_TASKS, initializer=_start_worker, initargs=[loaded()], context=context)
 
     def schedule(run: Run) -> "Future":
         seconds = run.limits.seconds  # the pool kills a worker that ignores its own limit and its watchdog
@@ -159,6 +160,13 @@ def _in_worker(run: Run) -> Outcome:
             return one_run(run)
         except KeyboardInterrupt:
             os._exit(interrupts.EXIT_CODES["SIGTERM"])  # without starting its next run
+
+
+def _start_worker(plug_ins: Sequence[str]) -> None:
+    """Load the parent's plug-ins: a method may use another one by its name, as ``conformal`` does."""
+    _end_with_parent()
+    for location in plug_ins:
+        load(location)
 
 
 def _end_with_parent() -> None:

@@ -34,7 +34,7 @@ FLAG = "--plugin"
 OURS = "dgpbench 0.1.0"  # at every version: a record's commit identifies the code of this package's methods
 TAKEN = (*FACTS, "kind", "num_layers", "budgets", "code")
 # Packages that import no TensorFlow; code that imports others may need it.
-LIGHT = frozenset({"numpy", "scipy", "pandas", "scikit-learn", "ngboost", "xgboost", "lightgbm"})
+LIGHT = frozenset({"numpy", "scipy", "pandas", "scikit-learn", "ngboost", "xgboost", "catboost", "lightgbm"})
 LEVELS = tuple(np.round(np.concatenate([[0.005, 0.01, 0.025], np.arange(1, 20) / 20, [0.975, 0.99, 0.995]]), 3))
 
 

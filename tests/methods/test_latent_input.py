@@ -196,3 +196,11 @@ def test_a_latent_input_is_refused_where_its_bound_does_not_hold(setting, tmp_pa
     command = ("run", "method=mf_lv", "dataset=boston", "budget=smoke", f"method.{setting}", f"results_dir={tmp_path}")
     assert fit_once.command(*command) == 2
     assert "method.num_importance_samples takes method.structure=mean_field" in capsys.readouterr().err
+
+
+def test_memory_counts_the_sites_of_a_sigma_point_model():
+    sized = resolve_overrides(["method=dspp", "dataset=boston"]).sized((100, D))
+    many = replace(sized.method, num_sites=80).memory(Sizes(100, D, 10, 8), sized.training, 10)
+    few = sized.method.memory(Sizes(100, D, 10, 8), sized.training, 10)
+    grown = [name for name in few if many[name] == 10 * few[name]]
+    assert [name.split(" (")[0] for name in grown] == ["a batch", "the predictions"]

@@ -253,10 +253,21 @@ def test_a_missing_plug_in_file_is_refused(capsys):
     assert "file not found" in capsys.readouterr().err
 
 
-def test_a_baseline_without_its_package_is_refused_without_a_record(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "ngboost", None)
-    assert fit_once.command("run", "method=ngboost", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}") == 2
-    assert "pip install 'dgpbench[ngboost]'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("method", "package", "extra"),
+    [
+        ("ngboost", "ngboost", "ngboost"),
+        ("catboost", "catboost", "catboost"),
+        ("xgboost_quantiles", "xgboost", "xgboost"),
+        ("conformal", "crepes", "conformal"),
+    ],
+)
+def test_a_baseline_without_its_package_is_refused_without_a_record(
+    method, package, extra, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert fit_once.command("run", f"method={method}", *QUICK, *fit_once.QUIET, f"results_dir={tmp_path}") == 2
+    assert f"pip install 'dgpbench[{extra}]'" in capsys.readouterr().err
     assert not list(tmp_path.rglob("record.json"))
 
 

@@ -23,10 +23,10 @@ ROOMS = (
         "training",
         "methods",
         "plugins",
-        "baselines",
         "runs",
+        "baselines",
     ),
-    *("saved_model", "estimator", "skpro_estimator"),
+    *("saved_model", "estimator", "skpro_estimator", "scoringbench"),
     *("experiments", "report", "benchmarks", "commands", "cli", "__main__"),
 )
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
@@ -64,9 +64,9 @@ def test_a_file_imports_from_its_own_package_and_those_before_it(path):
     assert not wrong
 
 
-def test_every_package_is_in_the_order_and_at_most_nine_files_are_at_top():
+def test_every_package_is_in_the_order_and_at_most_ten_files_are_at_top():
     assert {room_of(path) for path in FILES} == set(ROOMS)
-    assert len(list(PACKAGE.glob("*.py"))) <= 9
+    assert len(list(PACKAGE.glob("*.py"))) <= 10
 
 
 def test_imports_have_no_cycle():
