@@ -81,7 +81,7 @@ XGBOOST_QUANTILES = Method(
     fit_xgboost,
     XGBoostSettings,
     title="Gradient boosting of 17 quantiles (XGBoost)",
-    packages={"xgboost": "in a checkout, pip install '.[xgboost]'"},
+    packages={"xgboost": "pip install 'dgpbench[xgboost]'"},
     citation="chen2016",
 )
 
@@ -191,7 +191,7 @@ CATBOOST = Method(
     fit_catboost,
     CatBoostSettings,
     title="Gradient boosting of a Gaussian (CatBoost)",
-    packages={"catboost": "in a checkout, pip install '.[catboost]'"},
+    packages={"catboost": "pip install 'dgpbench[catboost]'"},
     citation="malinin2021",
     budgets={"smoke": {"max_trees": 50, "learning_rate": 0.1}},
 )

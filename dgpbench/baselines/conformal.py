@@ -94,7 +94,7 @@ CONFORMAL = Method(
     fit_conformal,
     ConformalSettings,
     title="Conformal predictive system around a method (crepes)",
-    packages={"crepes": "in a checkout, pip install '.[conformal]'"},
+    packages={"crepes": "pip install 'dgpbench[conformal]'"},
     citation="vovk2020",
     budgets={budget: {"base_budget": budget} for budget in ("laptop", "smoke")},
 )
