@@ -13,7 +13,7 @@ from scripts.docs import words
 from scripts.docs.pictures import Picture
 from scripts.docs.results import budget_in_words, splits_of
 
-TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation", "dgpbench_structures", "dgpbench_subsets")
+TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation", "dgpbench_structures", "dgpbench_subsets", "dgpbench_frontier")
 PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_cost.png"): "score_beside_seconds",
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
