@@ -36,7 +36,7 @@ class MixturePredictor:
     :param rows_at_once: rows of a chunk: bounds the memory of a prediction
     :param posterior: () -> the arrays of ``posterior.npz``
     :param data: arrays besides the model's parameters that predictions depend on
-    :param hidden: (X, seed [2]) -> draws of each hidden layer, [S, B, T_l]; None where layers are not drawn
+    :param hidden: (X [B, D], seed) -> draws of each hidden layer, [S, B, T_l]; None where layers are not drawn
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class MixturePredictor:
         rows_at_once: int,
         posterior: Callable[[], dict[str, np.ndarray]],
         data: Mapping[str, np.ndarray] | None = None,
-        hidden: Callable[[tf.Tensor, tf.Tensor], list[tf.Tensor]] | None = None,
+        hidden: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
     ):
         self.model, self.posterior, self.data, self.hidden = model, posterior, dict(data or {}), hidden
         self.rows_at_once = max(1, rows_at_once)
@@ -109,9 +109,9 @@ def deep_predictor(model: Model, num_samples: int, *, common_normals: bool = Fal
         weights = [] if paths.log_weights is None else [tf.exp(paths.log_weights)]
         return paths.mean, paths.variance + model.prior.noise_variance, *weights
 
-    def hidden(X: tf.Tensor, seed: tf.Tensor) -> list[tf.Tensor]:
-        paths = model.paths(X, S, seed, tf.constant(0, tf.int64))
-        return [tf.transpose(layer, [1, 2, 0]) for layer in paths.hidden]
+    def hidden(X: np.ndarray, seed: int) -> list[np.ndarray]:
+        paths = model.paths(tf.constant(X), S, base_seed(seed), tf.constant(0, tf.int64))
+        return [layer.numpy().transpose(1, 2, 0) for layer in paths.hidden]
 
     def posterior() -> dict[str, np.ndarray]:
         q = model.q.blocks(model.prior.choleskys())

@@ -6,11 +6,9 @@ import numpy as np
 
 from dgpbench.data.standardise import Standardiser
 from dgpbench.methods.interface import Predictor
-from dgpbench.methods.predictor import MixturePredictor
 from dgpbench.predictive import posterior_file
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs.problem import Problem
-from dgpbench.training.minibatches import base_seed
 
 NUM_X, NUM_Y, NUM_SAMPLES = 121, 161, 50
 NUM_DRAWS = 8_000  # of y at an input (Hernandez-Munoz 2018, Fig. 4.3.1)
@@ -48,10 +46,8 @@ def draws_of_layers(predictor: Predictor, scaler: Standardiser, X: np.ndarray, s
     mixture = scaler.restore(predictor.predict(x, seed))
     assert isinstance(mixture, Densities)
     y = mixture.sample(np.random.default_rng(seed), NUM_DRAWS)[:, :, 0]
-    layers = (
-        predictor.hidden(x, base_seed(seed)) if isinstance(predictor, MixturePredictor) and predictor.hidden else []
-    )
-    return posterior_file.of_draws(scaler.restore_inputs(x)[:, 0], y, [layer.numpy() for layer in layers])
+    hidden = getattr(predictor, "hidden", None)  # of our own deep methods
+    return posterior_file.of_draws(scaler.restore_inputs(x)[:, 0], y, hidden(x, seed) if hidden else [])
 
 
 def rows_of_one_feature(problem: Problem) -> dict[str, np.ndarray]:

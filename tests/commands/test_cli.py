@@ -67,7 +67,7 @@ def sentence(capsys) -> str:
         (["run", "-\n=0"], "no flag -\\n=0;"),
         (["run", "method=gpr", "method.max_rows=10", *SMOKE], "at most 10"),
         (["run", "method=custom", "method.blocks=[{layers: [1, 2], gps: all}]", *SMOKE], "method.blocks"),
-        (["run", "method="], "unknown method ''; available: aep, aepmcm, arrow, bayesian_ridge, chain"),
+        (["run", "method="], "unknown method ''; available: aep, aepmcm, arrow, bayesian_ridge, catboost, chain"),
         (["run", "method=mc_dropuot"], "did you mean mc_dropout?"),
         (["cite", "mc_dropuot"], "did you mean mc_dropout?"),
         *(

@@ -105,7 +105,7 @@ def test_flights_is_made_from_the_packages_files() -> None:
 
 
 def test_flights_names_its_extra_where_the_package_is_missing() -> None:
-    with pytest.raises(UserError, match=r"pip install '\.\[flights\]'"):
+    with pytest.raises(UserError, match=r"pip install 'dgpbench\[flights\]'"):
         load({**specs()["flights"], "package": "no_such_package"})
 
 
