@@ -15,9 +15,12 @@ from scripts.docs.results import budget_in_words, splits_of
 
 TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation", "dgpbench_structures", "dgpbench_subsets", "dgpbench_frontier")
 PICTURES = {
-    PurePosixPath("docs/images/dgpbench_uci_cost.png"): "score_beside_seconds",
-    PurePosixPath("docs/images/dgpbench_uci_calibration.png"): "reliability_curves",
+    PurePosixPath("docs/images/dgpbench_uci_cost.png"): ("dgpbench_uci", "score_beside_seconds"),
+    PurePosixPath("docs/images/dgpbench_uci_calibration.png"): ("dgpbench_uci", "reliability_curves"),
+    PurePosixPath("docs/images/dgpbench_frontier_calibration.png"): ("dgpbench_frontier", "reliability_curves"),
 }
+FRONTIER = "dgpbench_frontier"
+BUILT_ON = {"ppgpr": "sgp", "mf_tight": "mf", "mf_lv": "mf", "dspp": "mf", "star": "mf", "sghmc": "mf", "aepmcm": "mf"}
 NOTHING = "No run of this table has been made yet."
 SUMMARISED = ("tll", "crps")
 LEFT_OUT = "rmse"  # for short pages; `dgpbench table ITEM --metric rmse` prints it
@@ -115,19 +118,35 @@ def pictures_text(frame: pd.DataFrame) -> str:
         "reliability_curves": "Observed against nominal coverage of central intervals, all splits together",
     }
     found = [
-        f"![{titles[kind]}](images/{path.name})" for path, kind in PICTURES.items() if drawn[str(path)] is not None
+        f"![{titles[kind]}](images/{path.name})"
+        for path, (name, kind) in PICTURES.items()
+        if name == TABLES[0] and drawn[str(path)] is not None
     ]
     return "\n\n".join(found) or NOTHING
 
 
+def paired_text(frame: pd.DataFrame) -> str:
+    """Return each newer method's test log-likelihood less that of the method that it builds on, split by split."""
+    item = load(FRONTIER, guests=False)
+    runs = done_runs(item, frame)
+    scores = runs.pivot_table(index=["dataset", "split"], columns="series", values="tll")
+    grid = {}
+    for method, older in BUILT_ON.items():
+        if {method, older} <= set(scores):
+            pairs = (scores[method] - scores[older]).dropna().groupby("dataset", sort=False)
+            cells_of = {name: f"{d.mean():+.2f} ± {d.sem():.2f} [{len(d)}]" for name, d in pairs if len(d) > 1}
+            grid[f"{method} - {older}"] = cells_of
+    table = pd.DataFrame(grid).T.reindex(columns=runs["dataset"].unique()).fillna("")
+    return grid_text(table, "md", "methods") if grid else NOTHING
+
+
 def pictures(frame: pd.DataFrame) -> dict[str, Picture | None]:
     """Return the pictures by their path."""
-    item = load(TABLES[0], guests=False)
+    return {str(path): _picture(load(name, guests=False), kind, frame) for path, (name, kind) in PICTURES.items()}
+
+
+def _picture(item: Item, kind: str, frame: pd.DataFrame) -> Picture | None:
     done = done_runs(item, frame)
-    return {str(path): _picture(item, kind, done) for path, kind in PICTURES.items()}
-
-
-def _picture(item: Item, kind: str, done: pd.DataFrame) -> Picture | None:
     panels = KINDS[kind](item, done) if len(done) else []
     title = f"{item.title}: {kind.replace('_', ' ')}\nprotocol {item.protocol}, budget {item.budget}, {len(done)} runs"
     return Picture(title, panels, columns=3) if panels else None
