@@ -128,6 +128,7 @@ def test_our_own_table_is_drawn_and_kept(own):
         assert (own / "docs" / "images" / name).stat().st_size > 10_000
     assert docs("--check", str(own)) == 0
     assert sorted(path.name for path in (own / "results" / "records").iterdir()) == [
+        "dgpbench_frontier-laptop.jsonl",
         "dgpbench_structures-laptop.jsonl",
         "dgpbench_uci-laptop.jsonl",
         "lindinger2020_table1-laptop.jsonl",
