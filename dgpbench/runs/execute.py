@@ -192,8 +192,8 @@ def predict_and_score(fitted: Fit, run: Run, problem: Problem, monitor: Monitor)
     if isinstance(predictions, GaussianMixture):
         X = as_precision(problem.train, run.precision).X
         inputs = (predictor, problem.scaler, X, seeds.prediction)
-        posterior |= predictive_grid(*inputs) | draws_of_layers(*inputs) | rows_of_one_feature(problem)
-        posterior |= partial_dependence(predictor, problem, X, seeds.prediction)
+        figures = predictive_grid(*inputs) | draws_of_layers(*inputs) | rows_of_one_feature(problem)
+        posterior = posterior | figures | partial_dependence(predictor, problem, X, seeds.prediction)
     return Result(
         diagnostics=predictor.diagnostics,
         scores=all_scores(rows),

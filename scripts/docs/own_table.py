@@ -129,6 +129,8 @@ def paired_text(frame: pd.DataFrame) -> str:
     """Return each newer method's test log-likelihood less that of the method that it builds on, split by split."""
     item = load(FRONTIER, guests=False)
     runs = done_runs(item, frame)
+    if runs.empty:
+        return NOTHING
     scores = runs.pivot_table(index=["dataset", "split"], columns="series", values="tll")
     grid = {}
     for method, older in BUILT_ON.items():

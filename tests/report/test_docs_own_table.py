@@ -109,6 +109,21 @@ def test_a_cell_with_failed_runs_only_is_marked(tmp_path):
 
 
 @pytest.mark.full
+def test_newer_methods_are_compared_split_by_split(tmp_path):
+    """The splits differ by 0.02, the methods by the same number on each."""
+    scores = {
+        ("mf", 2): {"boston": (-2.4, 1.5)},
+        ("mf_lv", 2): {"boston": (-2.2, 1.5)},
+        ("star", 2): {"yacht": (0.1, 1.0)},
+    }
+    text = part(own_pages(tmp_path, scores), "dgpbench_frontier_pairs")
+    assert rows(text) == {
+        "mf_lv - mf": {"boston": "+0.20 ± 0.00 [10]", "yacht": ""},
+        "star - mf": {"boston": "", "yacht": ""},
+    }
+
+
+@pytest.mark.full
 def test_a_page_does_not_depend_on_the_plug_ins_that_are_loaded(own, monkeypatch):
     """Such as the tests of plug-ins leave behind."""
     from dgpbench.config import groups

@@ -117,8 +117,10 @@ def draw_histogram(frame: pd.DataFrame, ax: Axes) -> None:
     for name, rows in frame.groupby("of", sort=False)["value"]:
         ax.hist(rows, bins=edges, density=True, histtype="stepfilled", alpha=0.6, label=f"{name} (n = {len(rows):,})")
     if set(frame["of"]) == {"y"}:
+        from scipy.stats import norm
+
         grid = np.linspace(edges[0], edges[-1], 200)
-        gaussian = np.exp(-0.5 * ((grid - values.mean()) / values.std()) ** 2) / (values.std() * np.sqrt(2 * np.pi))
+        gaussian = norm.pdf(grid, values.mean(), values.std())
         xlabel = "output y (units of y)"
         ax.plot(grid, gaussian, color="black", linestyle="--", label="Gaussian of equal mean and variance")
     ax.set(xlabel=xlabel, ylabel="density (1 / unit)")
