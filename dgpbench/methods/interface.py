@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -160,13 +161,18 @@ def families() -> list[str]:
     return [*FAMILIES, *(f"{OUTSIDE}{name}" for name in plug_ins)]
 
 
+def module_of(family: str) -> ModuleType:
+    """Import the module of one of our families, and TensorFlow with it."""
+    return import_module(f"dgpbench.methods.{MODULES.get(family, family)}")
+
+
 def method_of(family: str) -> Method:
     """Return the method of a family. For one of ours this imports TensorFlow.
 
     :raises UserError: for a plug-in that is not loaded and that no installed package offers
     """
     if not family.startswith(OUTSIDE):
-        module = import_module(f"dgpbench.methods.{MODULES.get(family, family)}")
+        module = module_of(family)
         return Method(family, module.fit, FAMILIES[family], restore=module.restore)
     name = family.removeprefix(OUTSIDE)
     if not groups.exists("method", name):  # loads the method that an installed package offers
@@ -182,6 +188,11 @@ def settings_class(family: str) -> type[MethodSettings]:
 def fit_function(family: str) -> Callable[["Regression", FitSettings, Seeds, Monitor], Predictor]:
     """Return the ``fit`` of a family."""
     return method_of(family).fit
+
+
+def fit_together_function(family: str) -> Callable[..., list[Predictor]]:
+    """Return the ``fit_together`` of a family whose settings have ``trains_together`` (``deep_fit.DeepFit``)."""
+    return module_of(family).fit_together
 
 
 def restore_function(family: str) -> Callable[[FitSettings, Mapping[str, np.ndarray]], Predictor]:

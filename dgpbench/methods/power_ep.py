@@ -15,8 +15,7 @@ texts: the sites' coordinates (``TiedSites``), Z shared by the GPs of a layer, a
 protocol has them.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import gpflow
@@ -30,6 +29,7 @@ from dgpbench.gp.objectives import log_tilted, power_ep_energy
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, read_once
 from dgpbench.gp.propagation import Paths, marginalise, path_shapes
 from dgpbench.gp.tied_sites import TiedSites
+from dgpbench.methods.deep_fit import DeepFit
 from dgpbench.methods.inducing_points import kmeans_centres
 from dgpbench.methods.interface import FitSettings, Seeds, pick
 from dgpbench.methods.predictor import (
@@ -38,44 +38,29 @@ from dgpbench.methods.predictor import (
     MixturePredictor,
     assign,
     deep_predictor,
-    held_out_score,
     normals_of_rows,
 )
 from dgpbench.methods.settings import PowerEPSettings
-from dgpbench.training.early_stopping import hold_out
-from dgpbench.training.loops import adam, maximise
-from dgpbench.training.minibatches import base_seed, stateless_normals
+from dgpbench.training.loops import adam
+from dgpbench.training.minibatches import stateless_normals
 from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import AdamSettings
 
 
-def fit(
-    train: Regression, settings: FitSettings[PowerEPSettings, AdamSettings], seeds: Seeds, monitor: Monitor
-) -> MixturePredictor:
-    """Fit a deep GP by power EP.
+def start_model(
+    train: Regression,
+    fitting: Regression,
+    settings: FitSettings[PowerEPSettings, AdamSettings],
+    seeds: Seeds,
+    _monitor: Monitor,
+) -> "PowerEPModel":
+    """Build the model that training starts at.
 
-    :param train: standardised rows X [N, D], Y [N, 1]
+    :param fitting: the rows that are fitted to, without those held out of ``train``
     """
-    method, training = settings.method, settings.training
-    fitting, held_out = hold_out(train, training, seeds.holdout)
+    method = settings.method
     Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)
-    model = build_model(settings, train.X, Z, build_sites(method, len(fitting.X), seeds.initial))
-    seed, R = base_seed(seeds.samples), training.paths
-    validator = deep_predictor(model, training.validation_samples)
-    predictor = predictor_of(model, settings)
-    predictor.diagnostics["iterations"] = maximise(
-        lambda step, X, y, _rows: model.energy(X, y, R, seed, step),
-        model.trainable_variables,
-        fitting,
-        training,
-        seeds.batches,
-        monitor,
-        optimiser=adam(training, likelihood=model.prior.likelihood),
-        predict=predictor.predict,
-        score=held_out_score(validator, held_out, seeds.holdout),
-    )
-    predictor.diagnostics |= model.noise()
-    return predictor
+    return build_model(settings, train.X, Z, build_sites(method, len(fitting.X), seeds.initial))
 
 
 def restore(settings: FitSettings[PowerEPSettings, Any], arrays: Mapping[str, np.ndarray]) -> MixturePredictor:
@@ -127,14 +112,20 @@ class PowerEPModel(gpflow.Module):
         self.matched = matched
         self.columns_at_once = MATCHED_ROWS_AT_ONCE if matched else COLUMNS_AT_ONCE
 
-    def energy(self, X: tf.Tensor, y: tf.Tensor, num_samples: int, seed: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    def normals(
+        self, num_samples: int, num_rows: tf.Tensor, seed: tf.Tensor, step: tf.Tensor, dtype
+    ) -> list[tf.Tensor]:
+        """Draw the normals of ``num_samples`` paths of a batch for ``objective``; none where moments are matched."""
+        shapes = [] if self.matched else path_shapes(self.q.structure.widths, num_samples, num_rows)
+        return stateless_normals(shapes, seed, step, dtype)
+
+    def objective(self, X: tf.Tensor, y: tf.Tensor, _num_data: int, normals: list[tf.Tensor]) -> tf.Tensor:
         """Return the energy from the batch X [B, D], y [B]; rows propagate under the cavity."""
         prior = read_once(self.prior)
         choleskys = prior.choleskys()
         sites = self.q.values()
         cavity = sites.moments(self.power)
-        draw = partial(stateless_normals, seed=seed, step=step, dtype=X.dtype)
-        paths = self._propagate(prior, cavity, choleskys, X, num_samples, draw)
+        paths = self._propagate(prior, cavity, choleskys, X, normals)
         return power_ep_energy(sites, log_tilted(paths, y, prior.noise_variance, self.power), self.power)
 
     def paths(
@@ -142,15 +133,25 @@ class PowerEPModel(gpflow.Module):
     ) -> Paths:
         """Return paths of the rows X under q, for prediction."""
         choleskys = self.prior.choleskys()
-        draw = partial(normals_of_rows, seed=seed, chunk=chunk, dtype=X.dtype, common=common)
-        return self._propagate(self.prior, self.q.blocks(choleskys), choleskys, X, num_samples, draw)
+        shapes = path_shapes(self.q.structure.widths, num_samples, tf.shape(X)[0])
+        normals = [] if self.matched else normals_of_rows(shapes, seed, chunk, X.dtype, common=common)
+        return self._propagate(self.prior, self.q.blocks(choleskys), choleskys, X, normals)
 
-    def noise(self) -> dict[str, list[float]]:
-        """Return the noise variance that each hidden layer adds, for the record."""
-        return {"hidden_noise_variances": [float(layer.output_noise) for layer in self.prior.layers[:-1]]}
-
-    def _propagate(self, prior: DeepGP, q: Blocks, choleskys, X: tf.Tensor, num_samples: int, draw: Callable) -> Paths:
+    def _propagate(self, prior: DeepGP, q: Blocks, choleskys, X: tf.Tensor, normals: list[tf.Tensor]) -> Paths:
         if self.matched:
             return match_moments(prior, q, choleskys, X)
-        normals = draw(path_shapes(q.structure.widths, num_samples, tf.shape(X)[0]))
         return marginalise(prior, q, choleskys, X, normals)
+
+
+def optimiser_of(settings: FitSettings[PowerEPSettings, AdamSettings], model: PowerEPModel):
+    """Adam, for sites and hyperparameters alike."""
+    return adam(settings.training, likelihood=model.prior.likelihood)
+
+
+def hidden_noise(model: PowerEPModel) -> dict[str, list[float]]:
+    """Return the noise variance that each hidden layer adds, for the record."""
+    return {"hidden_noise_variances": [float(layer.output_noise) for layer in model.prior.layers[:-1]]}
+
+
+DEEP_FIT = DeepFit(start_model, predictor_of, optimiser_of, hidden_noise)
+fit, fit_together = DEEP_FIT.fit, DEEP_FIT.fit_together

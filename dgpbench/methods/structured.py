@@ -8,7 +8,7 @@ Mean field is DSVI (Salimbeni & Deisenroth 2017); depth 1 is the sparse GP of He
 objectives of the same posterior are the tight bound and the predictive log-likelihood (``method.bound``).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from dgpbench.gp.prior import Architecture, DeepGP, build_prior, read_once
 from dgpbench.gp.propagation import Paths, given, marginalise, marginalise_jointly, path_shapes
 from dgpbench.gp.sigma_points import SigmaPoints
 from dgpbench.gp.structures import STRUCTURES, Structure
+from dgpbench.methods.deep_fit import DeepFit
 from dgpbench.methods.inducing_points import kmeans_centres
 from dgpbench.methods.interface import FitSettings, Seeds, pick
 from dgpbench.methods.predictor import (
@@ -34,85 +35,28 @@ from dgpbench.methods.predictor import (
     MixturePredictor,
     assign,
     deep_predictor,
-    held_out_score,
     normals_of_rows,
 )
 from dgpbench.methods.settings import StructuredSettings
-from dgpbench.training.early_stopping import hold_out
-from dgpbench.training.loops import adam, decayed, maximise
+from dgpbench.training.loops import adam, decayed
 from dgpbench.training.minibatches import base_seed, stateless_normals
 from dgpbench.training.monitor import Monitor
 from dgpbench.training.natural_gradient import NaturalGradientAdam
 from dgpbench.training.settings import AdamSettings, NaturalGradientSettings
-from dgpbench.training.together import maximise_together
 
 START_ROWS, START_ITERATIONS = 10_000, 200  # of the sparse GP that the output layer starts from
-
-
-def fit(
-    train: Regression, settings: FitSettings[StructuredSettings, AdamSettings], seeds: Seeds, monitor: Monitor
-) -> MixturePredictor:
-    """Fit a deep GP with a structured Gaussian posterior.
-
-    :param train: standardised rows X [N, D], Y [N, 1]
-    """
-    training = settings.training
-    fitting, held_out = hold_out(train, training, seeds.holdout)
-    model = start_model(train, fitting, settings, seeds, monitor)
-    N, R, seed = len(fitting.X), training.paths, base_seed(seeds.samples)
-    validator = deep_predictor(model, training.validation_samples)
-    predictor = deep_predictor(model, settings.num_samples, common_normals=settings.common_normals)
-    predictor.diagnostics["iterations"] = maximise(
-        lambda step, X, y, _rows: model.objective(X, y, N, model.normals(R, tf.shape(X)[0], seed, step, X.dtype)),
-        model.trainable_variables,
-        fitting,
-        training,
-        seeds.batches,
-        monitor,
-        predict=predictor.predict,
-        optimiser=build_optimiser(settings, model),
-        score=held_out_score(validator, held_out, seeds.holdout),
-    )
-    return predictor
 
 
 def restore(settings: FitSettings[StructuredSettings, Any], arrays: Mapping[str, np.ndarray]) -> MixturePredictor:
     """Return the predictor that the arrays were taken from."""
     Z = arrays[FIRST_Z]
     model = assign(arrays, build_model(settings, Z, Z))
+    return predictor_of(model, settings)
+
+
+def predictor_of(model: "DeepModel", settings: FitSettings[StructuredSettings, Any]) -> MixturePredictor:
+    """Return the predictor of a mixture of as many Gaussians as there are paths of a row."""
     return deep_predictor(model, settings.num_samples, common_normals=settings.common_normals)
-
-
-def fit_together(
-    trains: Sequence[Regression],
-    settings: FitSettings[StructuredSettings, AdamSettings],
-    seeds: Sequence[Seeds],
-    monitors: Sequence[Monitor],
-) -> list[MixturePredictor]:
-    """Fit one deep GP to each of several tables with equally many rows, all in one graph (``training.together``).
-
-    :param trains: standardised rows X [N, D], Y [N, 1] of each
-    """
-    training, fits = settings.training, list(zip(trains, seeds, monitors, strict=True))
-    models = [start_model(train, train, settings, own, monitor) for train, own, monitor in fits]
-    N, R = trains[0].X.shape[0], training.paths
-    bases = [base_seed(own.samples) for own in seeds]
-    iterations = maximise_together(
-        models,
-        lambda model, X, y, normals: model.objective(X, y, N, normals),
-        lambda place, step, rows: models[0].normals(R, rows, bases[place], step, trains[0].X.dtype),
-        trains,
-        training,
-        [own.batches for own in seeds],
-        monitors,
-        optimiser_of=partial(build_optimiser, settings),
-    )
-    predictors = [
-        deep_predictor(model, settings.num_samples, common_normals=settings.common_normals) for model in models
-    ]
-    for predictor in predictors:
-        predictor.diagnostics |= {"iterations": iterations, "trained_together": len(models)}
-    return predictors
 
 
 def start_model(
@@ -321,3 +265,7 @@ class DeepModel(gpflow.Module):
             return marginalise(prior, q, choleskys, X, normals)
         paths = marginalise(prior, q, choleskys, X, self.points.normals(tf.shape(X)[0]))
         return paths._replace(log_weights=self.points.log_weights())
+
+
+DEEP_FIT = DeepFit(start_model, predictor_of, build_optimiser)
+fit, fit_together = DEEP_FIT.fit, DEEP_FIT.fit_together

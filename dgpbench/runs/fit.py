@@ -13,7 +13,7 @@ import numpy as np
 from dgpbench.data.standardise import Regression
 from dgpbench.data.table import Table
 from dgpbench.errors import Diverged, UserError
-from dgpbench.methods.interface import FitSettings, Predictor, Seeds, fit_function
+from dgpbench.methods.interface import FitSettings, Predictor, Seeds, fit_function, fit_together_function
 from dgpbench.methods.plugins import needs_tensorflow
 from dgpbench.methods.settings import DeepSettings, SparseSettings
 from dgpbench.runs import store
@@ -91,11 +91,9 @@ def fit_together(
     :raises Diverged: if one of the fits does; none is restarted
     """
     prepare_libraries(run.method.name, run.limits.num_threads, run.precision, run.limits.device)
-    from dgpbench.methods.structured import fit_together
-
     rows = [as_precision(train, run.precision) for train in trains]
     settings = run.sized(rows[0].X.shape)
-    predictors = fit_together(rows, settings, seeds, monitors)
+    predictors = fit_together_function(run.card.family)(rows, settings, seeds, monitors)
     for predictor, train, own in zip(predictors, rows, seeds, strict=True):
         predictor.predict(train.X[:TRIED], own.prediction)
     return [Fit(predictor, settings) for predictor in predictors]

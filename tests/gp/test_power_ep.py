@@ -55,7 +55,7 @@ class GivenPropagation(PowerEPModel):
 
 def energy(prior, q: Sites, X, y, power, propagate):
     """F_power as the method has it."""
-    return GivenPropagation(prior, q, power, propagate).energy(tf.constant(X), tf.constant(y), 1, None, None)
+    return GivenPropagation(prior, q, power, propagate).objective(tf.constant(X), tf.constant(y), q.num_data, [])
 
 
 def matched(prior):

@@ -8,8 +8,7 @@ import pytest
 
 from dgpbench.cli import main
 from dgpbench.data.standardise import Regression
-from dgpbench.methods import structured
-from dgpbench.methods.interface import Seeds
+from dgpbench.methods.interface import Seeds, fit_function, fit_together_function
 from dgpbench.runs import execute, store
 from dgpbench.runs.fit import trains_together
 from dgpbench.runs.resolve import resolve_overrides
@@ -17,9 +16,10 @@ from dgpbench.training.monitor import Monitor
 
 ITEM = ["reproduce", "lindinger2020_table1", "dataset=boston", "budget=smoke", "split=0,1,2"]
 SHORT = ["training.max_iterations=10", "method.num_inducing=5", "precision=float64"]
+METHODS = ["mf", "sgp", "star", "fc", "fc_mc", "dspp", "mf_lv", "aepmcm"]
 
 
-@pytest.mark.parametrize("method", fit_once.first_of(["mf", "sgp", "star", "fc", "fc_mc", "dspp", "mf_lv"]))
+@pytest.mark.parametrize("method", fit_once.first_of(METHODS))
 def test_each_fit_is_the_one_that_it_is_alone(method):
     run = resolve_overrides(
         [f"method={method}", "budget=laptop", *SHORT, "training.batch_size=8", "training.average_last=0.5"]
@@ -29,10 +29,11 @@ def test_each_fit_is_the_one_that_it_is_alone(method):
     seeds = [Seeds(*range(10 * place, 10 * place + 5)) for place in range(S)]
     settings = run.sized((N, D))
     monitors = [Monitor() for _ in range(S)]
-    together = structured.fit_together(tables, settings, seeds, monitors)
+    family = run.card.family
+    together = fit_together_function(family)(tables, settings, seeds, monitors)
     for table, own, monitor, joint in zip(tables, seeds, monitors, together, strict=True):
         log = Monitor()
-        alone = structured.fit(table, settings, own, log)
+        alone = fit_function(family)(table, settings, own, log)
         ours, theirs = (each.predict(table.X, 7) for each in (joint, alone))
         np.testing.assert_allclose(ours.means, theirs.means, rtol=0, atol=1e-9)
         np.testing.assert_allclose(ours.variances, theirs.variances, rtol=0, atol=1e-9)
@@ -109,6 +110,8 @@ def test_splits_with_unequal_numbers_of_rows_are_trained_alone(tmp_path, monkeyp
         (["method=mf", "budget=paper", "training.early_stopping=true"], False),
         (["method=sgp", "optimiser=natgrad_adam"], False),
         (["method=sghmc"], False),
+        (["method=aepmcm"], True),
+        (["method=aep"], False),
         (["method=gpr"], False),
     ],
 )
