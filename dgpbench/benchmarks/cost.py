@@ -4,7 +4,7 @@ A run's *work* is its iterations times the counted flops of a step (``floors``).
 similar size have similar rates, so a finished run predicts others by the ratio of their work.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import log
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -111,9 +111,13 @@ def seconds_of_similar_runs(run: Run) -> list[float]:
     changes = run.directory.name.partition("+")[2]  # what the last folder names besides split and seed
     for folder in sorted(run.directory.parent.glob("split*-seed*")):
         record = store.read_if_present(folder) if folder.name.partition("+")[2] == changes else None
-        if record is not None and record["status"] == "done":
+        if record is not None and record["status"] == "done" and _on_gpu(record) == (run.limits.device == "gpu"):
             seconds.append(float(record["seconds"]["total"]))
     return seconds
+
+
+def _on_gpu(record: Mapping) -> bool:
+    return record["host"].get("gpu") is not None
 
 
 # Many runs, from records ----------------------------------------------------------------------------------------------
@@ -128,11 +132,11 @@ class Estimate(NamedTuple):
 
 
 class Records:
-    """Estimates of run times from the finished runs of one budget and protocol."""
+    """Estimates of run times from the finished runs of one budget and protocol, on a GPU or on none."""
 
-    def __init__(self, frame: "pd.DataFrame", budget: str, protocol: str):
+    def __init__(self, frame: "pd.DataFrame", budget: str, protocol: str, device: str = "cpu"):
         done = (frame["status"] == "done") & (frame["budget"] == budget) & (frame["protocol"] == protocol)
-        self.frame = frame[done]
+        self.frame = frame[done & (frame["gpu"].notna() == (device == "gpu"))]
         self.measured: dict[str, list[tuple[float, float, float]]] = {}
 
     def like(self, run: Run) -> Estimate | None:

@@ -25,7 +25,8 @@ def plan(options: Namespace) -> int:
     """Print done/wanted for each data set and column of an item, and the time left."""
     item = load(options.item, options.overrides)
     runs = plan_of(item)
-    records = cost.Records(collect(item.results_dir), item.budget, item.protocol)
+    device = runs[0].run.limits.device if runs else "cpu"
+    records = cost.Records(collect(item.results_dir), item.budget, item.protocol, device)
     left = TimeLeft.of([run for run in runs if run.state == MISSING], records)
     if options.json:
         entries = [

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 IDENTITY = ("task", "dataset", "method", "num_layers", "protocol", "budget", "split", "seed")
 PLAIN = ("status", "reason", "iterations", "num_parameters", "config_hash", "config")
 ROWS = ("n_train", "n_test")
-COLUMNS = (*IDENTITY, "is_evaluation_split", "overrides", *PLAIN, "commit", *ROWS, "path", "key", "compact", "against")
+WHERE = ("path", "key", "compact", "against")
+COLUMNS = (*IDENTITY, "is_evaluation_split", "overrides", *PLAIN, "commit", "gpu", *ROWS, *WHERE)
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ def frame_of(runs: "Iterable[StoredRecord | ValueError]") -> "pd.DataFrame":
         who, config, data = record["identity"], record["config"], record.get("data") or {}
         named = {key: who[key] for key in (*IDENTITY, "overrides")}
         plain = {key: record.get(key) for key in PLAIN} | {key: data.get(key) for key in ROWS}
-        plain["commit"] = commit_of(record)
+        plain |= {"commit": commit_of(record), "gpu": record["host"].get("gpu")}
         evaluates = {"is_evaluation_split": is_evaluation_split(who, config.get("dataset", {}))}
         seconds = {f"seconds_{key}": value for key, value in record["seconds"].items()}
         where = {"path": found.source, "key": found.key, "compact": found.compact, "against": found.against}

@@ -29,16 +29,17 @@ def splits_in_words(numbers: Iterable[int]) -> str:
 # Costs ----------------------------------------------------------------------------------------------------------------
 
 
-def core_seconds(runs: pd.DataFrame) -> list[float]:
-    """Return the seconds of each whole run times its threads; 0 for a record without them."""
-    return [
+def core_seconds(runs: pd.DataFrame) -> pd.Series:
+    """Return the seconds of each whole run times its threads; NaN on a GPU, and 0 for a record without them."""
+    seconds = [
         (record["seconds"].get("total") or 0.0) * (record["host"].get("threads") or 1) for record in runs["compact"]
     ]
+    return pd.Series(seconds, runs.index, dtype=float).mask(runs["gpu"].notna())
 
 
 def core_hours(runs: pd.DataFrame) -> float:
     """Return the core-hours of all runs together."""
-    return sum(core_seconds(runs)) / 3600
+    return float(core_seconds(runs).sum()) / 3600
 
 
 def hours_text(hours: float) -> str:
@@ -47,11 +48,15 @@ def hours_text(hours: float) -> str:
 
 
 def cost_sentence(runs: pd.DataFrame) -> str:
-    """State the number of runs, their core-hours and processors."""
-    processors = _named(record["host"].get("cpu") or "an unnamed processor" for record in runs["compact"])
+    """State the number of runs, their core-hours and processors, GPUs apart."""
+    processors = _named(
+        record["host"].get("gpu") or record["host"].get("cpu") or "an unnamed processor" for record in runs["compact"]
+    )
+    on_gpu = runs["gpu"].notna().sum()
+    apart = f" without the {counted(on_gpu, 'run')} on a GPU" if on_gpu else ""
     return (
         f"Cost: {counted(len(runs), 'run')}, {hours_text(core_hours(runs))} core-hours "
-        f"(seconds of whole runs times threads); processor: {processors}."
+        f"(seconds of whole runs times threads{apart}); processor: {processors}."
     )
 
 

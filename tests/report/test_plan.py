@@ -75,16 +75,31 @@ def test_a_record_of_another_budget_is_not_a_finished_run(results):
 
 def seconds_each(runs, results):
     """The expected seconds of each run by records; None without a similar run."""
-    records, estimates = cost.Records(collect(results), runs[0].run.budget, runs[0].run.protocol), []
+    first, estimates = runs[0].run, []
+    records = cost.Records(collect(results), first.budget, first.protocol, first.limits.device)
     for each in runs:
         sizes = declared_sizes(each.run)
         estimates.append(records.like(each.run) or records.scaled(each.run, sizes.num_rows, sizes.num_features))
     return [None if estimate is None else estimate.seconds for estimate in estimates]
 
 
-def write_seconds(results, seconds, **identity):
+def write_seconds(results, seconds, gpu=None, **identity):
     directory = write_toy(results, record={"seconds": {"training": 1.0, "total": seconds}}, budget="smoke", **identity)
-    forge(directory / "record.json", lambda record: record["data"].update(n_train=691))
+
+    def change(record):
+        record["data"]["n_train"] = 691
+        record["host"]["gpu"] = gpu
+
+    forge(directory / "record.json", change)
+
+
+def test_times_on_a_gpu_say_nothing_of_a_processor(results):
+    write_seconds(results, 10.0, method="sgp", num_layers=1, dataset="energy", split=5)
+    write_seconds(results, 1.0, "a card", method="sgp", num_layers=1, dataset="energy", split=6)
+    for device, seconds in (("cpu", 10.0), ("gpu", 1.0)):
+        runs = planned(results, "dataset=energy", "method=sgp", "split=0", "budget=smoke", f"device={device}")
+        assert seconds_each(runs, results) == [seconds]
+        assert cost.seconds_of_similar_runs(runs[0].run) == [seconds]
 
 
 def test_time_left_comes_from_runs_on_the_same_data_or_is_scaled(results):
