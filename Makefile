@@ -71,7 +71,7 @@ lint: $(VENV)/.installed-dev ## check style and types
 lock: $(VENV)/.installed-dev $(VENV)/.installed-site ## write the versions in use to constraints.txt, and the newest for Python 3.13 to its own lock
 	$(BIN)/python -m pip freeze --exclude-editable --exclude dgpbench > constraints.txt
 	printf 'gpflow==2.11.2\n' > $(VENV)/gpflow.in && printf 'numpy>=2.1,<3\n' > $(VENV)/numpy.in
-	$(PIP) uv && $(BIN)/uv pip compile pyproject.toml $(VENV)/gpflow.in --extra dev --override $(VENV)/numpy.in \
+	$(PIP) uv && $(BIN)/uv pip compile pyproject.toml $(VENV)/gpflow.in --extra dev --extra site --override $(VENV)/numpy.in \
 		--universal --python-version 3.13 --generate-hashes --no-annotate --no-header --output-file constraints-3.13.txt
 
 clean: ## remove the environment and build products; records stay
