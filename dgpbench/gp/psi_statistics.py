@@ -186,11 +186,11 @@ def _of_columns(E: list[tf.Tensor], values: tf.Tensor) -> tf.Tensor:
 
 
 def _above_ones(V: tf.Tensor) -> tf.Tensor:
-    return tf.pad(V, [[0, 1], [0, 0]], constant_values=1.0)
+    return tf.concat([V, tf.ones_like(V[:1])], axis=0)  # tf.pad with ones pads with zeros under tf.vectorized_map
 
 
 def _beside_ones(U: tf.Tensor) -> tf.Tensor:
-    return tf.pad(U, [[0, 0], [0, 1]], constant_values=1.0)
+    return tf.concat([U, tf.ones_like(U[:, :1])], axis=1)
 
 
 def _pieces(rows: tf.Tensor) -> list[tf.Tensor]:

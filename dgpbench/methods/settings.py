@@ -45,12 +45,8 @@ class MethodSettings(ABC):
     num_layers: int = setting("L, GP layers, the output layer included", low=1, high=20)
 
     starts_from_records: ClassVar[bool] = False  # whether init_from= can start it
+    trains_together: ClassVar[bool] = False  # whether several fits of equal shape can be trained as one
     no_natural_gradients: ClassVar[str] = "its posterior is not a Gaussian in natural parameters"
-
-    @property
-    def trains_together(self) -> bool:
-        """Whether several fits of equal shape can be trained as one model."""
-        return False
 
     def for_inputs(self, num_features: int) -> Self:
         """Return the settings with everything that depends on D as a number."""
@@ -227,13 +223,10 @@ class StructuredSettings(MeanMapSettings):
     blocks_file: str | None = setting("YAML file with the couplings of method.structure=custom")
 
     starts_from_records: ClassVar[bool] = True
+    trains_together: ClassVar[bool] = True
     no_natural_gradients: ClassVar[str] = (
         "with blocks left out, the map to natural parameters is not invertible (Lindinger et al. 2020)"
     )
-
-    @property
-    def trains_together(self) -> bool:
-        return True
 
     def __post_init__(self) -> None:
         if self.blocks_file is not None:
@@ -337,9 +330,7 @@ class PowerEPSettings(MeanMapSettings):
     output_scale: float = setting("standard deviation of v in the output layer at the start", above=0, below=1)
     hidden_mean_spread: float = setting("hidden means start at normal draws of this standard deviation", low=0)
 
-    @property
-    def trains_together(self) -> bool:  # matched moments have operations that tf.vectorized_map gets wrong
-        return self.propagation == "sample"
+    trains_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.propagation == "match_moments":
