@@ -73,22 +73,31 @@ class DeepFit(NamedTuple):
 
         :param trains: standardised rows X [N, D], Y [N, 1] of each
         """
-        training, fits = settings.training, list(zip(trains, seeds, monitors, strict=True))
-        models = [self.start_model(train, train, settings, own, monitor) for train, own, monitor in fits]
-        N, R = trains[0].X.shape[0], training.paths
+        training = settings.training
+        fits = [
+            (train, *hold_out(train, training, own.holdout), own, monitor)
+            for train, own, monitor in zip(trains, seeds, monitors, strict=True)
+        ]
+        models = [self.start_model(train, fitting, settings, own, monitor) for train, fitting, _, own, monitor in fits]
+        fittings = [fitting for _, fitting, *_ in fits]
+        N, R = len(fittings[0].X), training.paths
         bases = [base_seed(own.samples) for own in seeds]
         iterations = maximise_together(
             models,
             lambda model, X, y, normals: model.objective(X, y, N, normals),
             lambda place, step, rows: models[0].normals(R, rows, bases[place], step, trains[0].X.dtype),
-            trains,
+            fittings,
             training,
             [own.batches for own in seeds],
             monitors,
             optimiser_of=lambda model: self.optimiser_of(settings, model),
+            scores=[
+                held_out_score(deep_predictor(model, training.validation_samples), held_out, own.holdout)
+                for model, (_, _, held_out, own, _) in zip(models, fits, strict=True)
+            ],
         )
         predictors = [self.predictor_of(model, settings) for model in models]
-        for predictor, model in zip(predictors, models, strict=True):
-            predictor.diagnostics |= {"iterations": iterations, "trained_together": len(models)}
+        for predictor, model, count in zip(predictors, models, iterations, strict=True):
+            predictor.diagnostics |= {"iterations": count, "trained_together": len(models)}
             predictor.diagnostics |= self.diagnostics_of(model)
         return predictors

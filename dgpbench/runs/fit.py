@@ -24,7 +24,7 @@ from dgpbench.seeds import seed_for
 from dgpbench.system import tf_session
 from dgpbench.system.progress import progress
 from dgpbench.training.checkpoints import Checkpoints
-from dgpbench.training.early_stopping import hold_out, may_end_early
+from dgpbench.training.early_stopping import hold_out
 from dgpbench.training.monitor import Monitor
 from dgpbench.training.settings import AdamSettings
 
@@ -78,7 +78,8 @@ def trains_together(run: Run) -> bool:
     return (
         run.method.trains_together
         and type(training) is AdamSettings
-        and not (may_end_early(training.for_rows(1)) or training.trace_test)
+        and not (training.max_seconds is not None or training.trace_test)
+        and not (training.early_stopping and training.average_last)  # a mean of its own for each model that stops
         and run.init_from is None
     )
 

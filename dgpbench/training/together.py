@@ -11,6 +11,7 @@ import tensorflow as tf
 from dgpbench.data.standardise import Regression
 from dgpbench.errors import Diverged
 from dgpbench.gp.prior import parameters_of, stack, with_parameters
+from dgpbench.training.early_stopping import stopping_rule
 from dgpbench.training.loops import Average, create_slots
 from dgpbench.training.minibatches import Minibatches
 from dgpbench.training.monitor import RECORD_EVERY, Monitor
@@ -27,18 +28,21 @@ def maximise_together(
     monitors: Sequence[Monitor],
     *,
     optimiser_of: Callable,
-) -> int:
+    scores: Sequence[Callable[[], float] | None],
+) -> list[int]:
     """Maximise a stochastic objective of each model by the steps that ``loops.maximise`` would take for it alone.
 
     Each parameter becomes one variable with a leading dimension, and ``tf.vectorized_map`` writes the objective for all
-    models at once. Each monitor counts an equal share of the seconds. There are no checkpoints and no early stopping.
+    models at once. A model that stops early keeps its parameters, and training goes on until the last one stops. Each
+    monitor counts an equal share of the seconds. There are no checkpoints.
 
     :param objective: (model, X [B, D], y [B], normals) -> scalar
     :param normals: (place of the model, step, B) -> its normals
     :param rows: X [N, D], Y [N, 1] of each model, all of one shape
     :param seeds: of the minibatches
     :param optimiser_of: the stacked model -> an optimiser, as ``maximise`` takes it
-    :return: the number of iterations
+    :param scores: for each model () -> the mean log-density of its held-out rows at its parameters, for early stopping
+    :return: the number of iterations of each model
     :raises Diverged: when an objective is not finite
     """
     stacked, S = stack(models), len(models)
@@ -81,24 +85,40 @@ def maximise_together(
     for monitor in monitors:
         monitor.tracing_seconds += (time.perf_counter() - start) / S
     average = Average(variables, round((1 - training.average_last) * max_iterations)) if training.average_last else None
-    iteration = 0
-    while iteration < max_iterations:
+
+    def unstack(place: int) -> None:
+        for own, joint in zip(parameters_of(models[place]), parameters, strict=True):
+            own.unconstrained_variable.assign(joint.unconstrained_variable[place])
+
+    iteration, iterations, running = 0, [max_iterations] * S, list(range(S))
+    rule = stopping_rule(training)
+    held_out: list[list[float]] = [[] for _ in models]
+    while running and iteration < max_iterations:
         count = min(RECORD_EVERY, max_iterations - iteration)
         numbers = np.stack([each.rows(iteration, count) for each in batches], axis=1)
         start = time.perf_counter()
         objectives = advance(tf.constant(iteration, tf.int64), tf.constant(numbers)).numpy()
         iteration += count
-        for monitor, value in zip(monitors, objectives, strict=True):
-            monitor.training_seconds += (time.perf_counter() - start) / S
+        share = (time.perf_counter() - start) / len(running)
+        for place in tuple(running):
+            monitor, value, score = monitors[place], float(objectives[place]), scores[place]
+            monitor.training_seconds += share
             monitor.check()
             if not math.isfinite(value):
                 raise Diverged(f"an objective became {value} by iteration {iteration:,} of {max_iterations:,}")
-            monitor.record(iteration, float(value), None, max_iterations)
+            if rule is None or score is None:
+                monitor.record(iteration, value, None, max_iterations)
+                continue
+            unstack(place)
+            held_out[place].append(monitor.training(score))
+            monitor.record(iteration, value, held_out[place][-1], max_iterations)
+            if rule.stops(iteration, held_out[place]):
+                iterations[place] = iteration
+                running.remove(place)
         if average is not None:
             average.add(iteration)
     if average is not None:
         average.take()
-    for place, model in enumerate(models):
-        for own, joint in zip(parameters_of(model), parameters, strict=True):
-            own.unconstrained_variable.assign(joint.unconstrained_variable[place])
-    return iteration
+    for place in running:
+        unstack(place)
+    return iterations

@@ -21,9 +21,19 @@ METHODS = ["mf", "sgp", "star", "fc", "fc_mc", "dspp", "mf_lv", "aep", "aepmcm"]
 
 @pytest.mark.parametrize("method", fit_once.first_of(METHODS))
 def test_each_fit_is_the_one_that_it_is_alone(method):
-    run = resolve_overrides(
-        [f"method={method}", "budget=laptop", *SHORT, "training.batch_size=8", "training.average_last=0.5"]
-    )
+    check([f"method={method}", *SHORT, "training.batch_size=8", "training.average_last=0.5"])
+
+
+def test_each_fit_stops_early_where_it_does_alone():
+    early = ["training.early_stopping=true", "training.early_stopping_start=0.1", "training.average_last=0"]
+    length = ["training.max_iterations=500", "training.learning_rate=0.005", "training.batch_size=30"]
+    iterations = check(["method=sgp", "precision=float64", "method.num_inducing=20", *length, *early])
+    assert iterations[0] < iterations[1] < iterations[2] == 500
+
+
+def check(overrides) -> list[int]:
+    """Compare fits of three tables as one model with those of each table; return their iterations."""
+    run = resolve_overrides(["budget=laptop", *overrides])
     rng, S, N, D = np.random.default_rng(0), 3, 30, 4
     tables = [Regression(rng.normal(size=(N, D)), rng.normal(size=(N, 1))) for _ in range(S)]
     seeds = [Seeds(*range(10 * place, 10 * place + 5)) for place in range(S)]
@@ -40,7 +50,10 @@ def test_each_fit_is_the_one_that_it_is_alone(method):
         for row, other in zip(monitor.trace, log.trace, strict=True):
             assert row.iteration == other.iteration
             np.testing.assert_allclose(row.elbo, other.elbo, rtol=1e-9)
+            assert (row.validation_tll is None) == (other.validation_tll is None)
         assert monitor.training_seconds > 0
+        assert joint.diagnostics["iterations"] == alone.diagnostics["iterations"]
+    return [each.diagnostics["iterations"] for each in together]
 
 
 def test_splits_without_memory_for_one_model_are_trained_alone(tmp_path, capsys, monkeypatch):
@@ -107,7 +120,8 @@ def test_splits_with_unequal_numbers_of_rows_are_trained_alone(tmp_path, monkeyp
         (["method=mf"], True),
         (["method=star", "training.trace_test=true"], False),
         (["method=mf", "training.max_seconds=5"], False),
-        (["method=mf", "budget=paper", "training.early_stopping=true"], False),
+        (["method=mf", "budget=paper", "training.early_stopping=true"], True),
+        (["method=mf", "training.early_stopping=true", "training.average_last=0.1"], False),
         (["method=sgp", "optimiser=natgrad_adam"], False),
         (["method=sghmc"], False),
         (["method=aepmcm"], True),
@@ -115,7 +129,7 @@ def test_splits_with_unequal_numbers_of_rows_are_trained_alone(tmp_path, monkeyp
         (["method=gpr"], False),
     ],
 )
-def test_runs_that_may_end_at_different_iterations_are_trained_alone(overrides, expected):
+def test_runs_that_end_by_a_clock_or_need_a_mean_of_their_own_are_trained_alone(overrides, expected):
     assert trains_together(resolve_overrides(["budget=laptop", *overrides])) is expected
 
 
