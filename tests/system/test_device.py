@@ -35,6 +35,14 @@ def test_auto_takes_what_is_there_and_the_record_names_it(without_a_gpu, tmp_pat
     assert json.loads(path.read_text())["host"]["gpu"] is None
 
 
+def test_products_in_float32_keep_their_bits():
+    import tensorflow as tf
+
+    tf.config.experimental.enable_tensor_float_32_execution(True)  # TensorFlow's default
+    tf_session.start(1, "float64")
+    assert not tf.config.experimental.tensor_float_32_execution_enabled()
+
+
 def test_a_method_without_tensorflow_refuses_a_gpu(tmp_path):
     run = [sys.executable, "-m", "dgpbench", "run", "method=bayesian_ridge", "dataset=boston", "plot=false"]
     ended = subprocess.run([*run, "device=gpu", f"results_dir={tmp_path}"], capture_output=True, text=True)
