@@ -53,7 +53,7 @@ def start(num_threads: int, precision: str, device: str = "cpu", *, bare: bool =
                 tf.config.threading.set_intra_op_parallelism_threads(num_threads)
                 tf.config.threading.set_inter_op_parallelism_threads(1)
                 _choose(device)
-            tf.config.experimental.enable_tensor_float_32_execution(False)  # a GPU's float32 products at 10 bits
+            tf.config.experimental.enable_tensor_float_32_execution(False)  # products of 10 bits on a GPU
             tf.constant(0.0)  # the devices print messages at their first use
             tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
     finally:
