@@ -71,6 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding gets \xdf, not a traceback
     code = 0
     try:
+        os.getcwd()
+    except FileNotFoundError:
+        print("dgpbench: the current folder has been removed; change to another one", file=sys.stderr)
+        return 2
+    try:
         try:
             output, errors = (each and EscapingStream(each) for each in (sys.stdout, sys.stderr))
             with redirect_stdout(output), redirect_stderr(errors), _printed_log():
@@ -176,12 +181,15 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = build_parser(COMMANDS if command == "completion" else (command,))
     parser.set_defaults(parser=parser)
     options, rest = parser.parse_known_args(arguments)
+    advice = f"see `dgpbench {options.command} --help`"
     if rest and (not hasattr(options, "overrides") or any(text.startswith("-") for text in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        raise UserError(f"unrecognized arguments: {' '.join(rest)}; {advice}")
     if rest:
         options.overrides = [*options.overrides, *rest]
-    if getattr(options, "output", None) == "":
-        parser.error("argument --output: must not be empty")
+    for name, value in vars(options).items():  # of an unset variable of a shell; Path("") is the current folder
+        if value == "" and name != "quantiles":
+            flag = f"--{name}" if any(text.startswith(f"--{name}") for text in arguments) else name
+            raise UserError(f"argument {flag}: must not be empty; {advice}")
     return options
 
 

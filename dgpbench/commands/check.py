@@ -1,4 +1,4 @@
-"""``dgpbench check``: have the numbers moved since a reference was stored? For nightly runs."""
+"""``dgpbench check``: compare with stored reference numbers, for nightly runs."""
 
 import math
 from argparse import ArgumentParser, Namespace

@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 
 from dgpbench.commands.console import add_overrides
+from dgpbench.errors import UserError
 from dgpbench.runs.method_checks import check
 from dgpbench.runs.resolve import parse_known, resolve_overrides
 
@@ -13,13 +14,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         "Fit a method to small artificial tables and check each demand of the contract; exit code 1 if one is not met."
     )
     parser.add_argument("name", metavar="METHOD", help="ours, an installed package's, or one of --plugin FILE")
-    add_overrides(parser, "settings (default: budget=smoke)")
+    add_overrides(parser, "settings (default: budget=smoke, with 400 iterations)")
 
 
 def check_method(options: Namespace) -> int:
     """Print for each demand whether it is met, failed or skipped; return 1 if one failed."""
     small = [f"method={options.name}", "budget=smoke"]
-    parse_known([*small, *options.overrides])
+    if "method" in {each.key_or_group for each in parse_known([*small[1:], *options.overrides])}:
+        raise UserError(f"check-method {options.name} has method= too; name one method")
+    parse_known(small)
     if resolve_overrides(small).training.max_iterations is not None:
         # After the 50 of budget=smoke a deep model may still predict worse than the targets' mean does.
         small.append("training.max_iterations=400")

@@ -56,9 +56,8 @@ def reproduce(options: Namespace) -> int:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The planned runs, the outcomes of those that were executed, and the number of earlier failures left alone."""
+    """The outcomes of the executed runs, and the number of earlier failures left alone."""
 
-    planned: list[Planned]
     ended: list[Outcome]
     kept_failures: int
 
@@ -97,7 +96,7 @@ def complete(
         ended = engine.engine_of_cells(runs_to_do, report)
     else:
         ended = execute(runs_to_do, workers, report) if todo else []
-    return Reproduction(runs, ended, sum(each.state == BROKEN for each in left))
+    return Reproduction(ended, sum(each.state == BROKEN for each in left))
 
 
 def _say_blocked(runs: list[Planned], say: Callable[[str], None]) -> None:

@@ -41,6 +41,8 @@ def verify(options: Namespace) -> int:
     folder = Path(options.results_dir)
     if (no_results := store.why_no_results(folder)) is not None:
         raise UserError(no_results)
+    if not any((folder / name).is_dir() for name in ("runs", compact_records.FOLDER)):  # a wrong folder would pass
+        raise UserError(f"{folder} has neither runs/ nor records/; name the folder that contains them")
     compact, problems = rerun.verify_compact(folder)
     for problem in problems:
         print(problem)
@@ -97,8 +99,10 @@ def export(options: Namespace) -> int:
         raise UserError(
             f"{min(unknown)}= narrows an item; name one, as in `dgpbench results export lindinger2020_table1`"
         )
+    if (budget := values.get("budget")) is not None and not groups.exists("budget", budget):
+        raise groups.unknown("budget", budget)
     results_dir = values.get("results_dir", "results")
-    return _print_result(exporting.export(results_dir, budget=values.get("budget")), results_dir)
+    return _print_result(exporting.export(results_dir, budget=budget), results_dir)
 
 
 def import_(options: Namespace) -> int:
@@ -232,9 +236,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     rescore = "compute scores again from points.parquet, and name those that differ"
     actions["verify"].add_argument("--rescore", action="store_true", help=rescore)
     items = "items and overrides; results_dir=FOLDER contains the records (default: results)"
-    add_overrides(actions["export"], items, "[ITEM ...] [KEY=VALUE ...]")
+    add_overrides(actions["export"], items, "ITEM|KEY=VALUE")
     places = "folders that contain runs/, .jsonl files or folders of them; results_dir=FOLDER is the target"
-    add_overrides(actions["import"], places, "PATH ...")
+    add_overrides(actions["import"], places, "PATH")
     add_item(actions["trace"], "such as dataset=boston")
     run = "a run's directory, FILE.jsonl:LINE, or its settings; with --random or --all an item, or settings"
     add_overrides(actions["redo"], run, "RUN")

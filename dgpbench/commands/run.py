@@ -5,7 +5,7 @@ One run needs no launcher. A sweep goes through ``@hydra.main``, so that all of 
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     flags, overrides = split_arguments(arguments)
     if "--hydra-help" in flags:
         return call_hydra([*overrides, *flags])
+    _check_flags({flag.partition("=")[0] for flag in flags})
     runs = check_overrides(overrides, multirun=is_multirun(flags))
     hydras_own = any(text.lstrip("+~").startswith("hydra") for text in overrides)
     if not flags and not hydras_own:
@@ -57,6 +58,14 @@ def run(arguments: Sequence[str]) -> int:
     if len(ended) > 1:
         print(f"{len(ended):,} runs: {outcomes.summary(ended)}")
     return max(code, outcomes.exit_code(ended))
+
+
+def _check_flags(flags: Set[str]) -> None:
+    """Refuse flags of Hydra that have no effect, or end in a traceback."""
+    if flags & {"--shell-completion", "-sc"}:
+        raise UserError("`dgpbench completion SHELL` prints the completion script; run has none of its own")
+    if (alone := flags & {"--resolve", "--package", "-p"}) and not flags & {"--cfg", "-c"}:
+        raise UserError(f"{min(alone)} changes what --cfg prints; add --cfg job, or leave it out")
 
 
 def task(cfg: Any) -> None:

@@ -138,5 +138,5 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--plot", action="store_true", help="draw its picture")
     events = "write its trace as TensorBoard event files below DIRECTORY"
     parser.add_argument("--tensorboard", metavar="DIRECTORY", help=events)
-    parser.add_argument("--output", help="file of the picture (default: figure.png beside the record)")
+    parser.add_argument("--output", metavar="FILE", help="file of the picture (default: figure.png beside the record)")
     add_json(parser, "print the record")

@@ -1,1 +1,1 @@
-"""Which runs a published item needs, and carrying them out."""
+"""Published items: the runs that each needs, and their execution."""

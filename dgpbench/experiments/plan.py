@@ -1,4 +1,4 @@
-"""Runs of an item: which they are, which are done, and which run each starts from.
+"""Runs of an item, their states, and the run that each starts from.
 
 Whether a run is done is decided by its identity alone; a compact record counts as much as the run's own. A run with a
 warm start is listed after the run that it starts from, and cannot be executed before that one is done.

@@ -87,6 +87,7 @@ def sentence(capsys) -> str:
         ),
         (["show", "nowhere"], "is not a run"),
         (["data", "fetch", "bostn"], "did you mean boston?"),
+        (["list", "methods", "extra"], "see `dgpbench list --help`"),
     ],
 )
 def test_an_impossible_run_is_refused(arguments, expected, tmp_path, monkeypatch, capsys):
@@ -379,6 +380,45 @@ def test_one_is_not_a_plural(capsys):
     assert "; 1 feature\n" in listed
     assert "; 8 features\n" in listed
     assert " 1 features" not in listed
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"), [("--resolve", "add --cfg job"), ("--shell-completion", "`dgpbench completion SHELL`")]
+)
+def test_flags_of_hydra_without_effect_are_refused(flag, expected, capsys):
+    assert main(["run", flag]) == 2
+    assert expected in sentence(capsys)
+
+
+def test_a_method_is_not_checked_under_the_name_of_another(capsys):
+    assert main(["check-method", "mf", "method=bayesian_ridge"]) == 2
+    assert "name one method" in sentence(capsys)
+
+
+def test_a_folder_without_records_is_not_verified(tmp_path, capsys):
+    assert main(["results", "verify", str(tmp_path)]) == 2
+    assert "neither runs/ nor records/" in sentence(capsys)
+
+
+def test_an_unknown_budget_is_not_exported(capsys):
+    assert main(["results", "export", "budget=latop"]) == 2
+    assert "did you mean laptop?" in sentence(capsys)
+
+
+@pytest.mark.parametrize("arguments", [["results", "verify", ""], ["report", "results_dir="], ["show", ""]])
+def test_an_empty_path_is_not_the_current_folder(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert "must not be empty" in sentence(capsys)
+
+
+def test_a_folder_that_was_removed_is_a_clean_error(tmp_path, monkeypatch, capsys):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["validate", "dataset=boston"]) == 2
+    assert "current folder" in sentence(capsys)
 
 
 def test_light_commands_import_no_tensorflow_and_no_hydra():
