@@ -41,7 +41,7 @@ class GPyTorchSettings(DeepGPSettings):
 
 
 def batches(num_rows: int, settings: DeepGPSettings, seed: int) -> Iterator[np.ndarray]:
-    """Yield the row numbers of each minibatch: every row once in each pass, in random order."""
+    """Yield the row numbers of each minibatch: no row twice in a pass, in random order."""
     rng, left = np.random.default_rng(seed), np.empty(0, int)
     size = min(settings.batch_size, num_rows)
     for _ in range(settings.max_iterations):

@@ -173,7 +173,7 @@ def _dropout_network(train: Regression, settings: DropoutSettings, rate: float, 
 
 
 def _passes(network: Any, X: np.ndarray, num: int, seed: int) -> np.ndarray:
-    """Return T passes with dropout, [T, N, 1]; the masks of a row depend on the seed and its position alone."""
+    """Return T passes with dropout, [T, N, 1]; the masks depend on the seed and on the number of rows."""
     rng = np.random.default_rng(seed)
     first, second = (layer for layer in network.layers if layer.weights)
     (W, b), (v, c) = (([each.numpy().astype(np.float64) for each in layer.weights]) for layer in (first, second))

@@ -121,13 +121,19 @@ class BlockGaussian(gpflow.Module):
 
         :param cholesky: Lk of each layer; used only without whitening, where v = Lk^{-1} (u - m(Z))
         """
+        own = self.own_blocks()
+        if self.whiten:
+            return own
+        means = [tf.transpose(_solve(Lk, tf.transpose(m))) for Lk, m in zip(cholesky, own.means, strict=True)]
+        diagonal = [_solve(Lk, C) for Lk, C in zip(cholesky, own.diagonal, strict=True)]
+        couplings = {key: _solve(cholesky[key[0]], C) for key, C in own.couplings.items()}
+        return Blocks(self.structure, means, diagonal, couplings)
+
+    def own_blocks(self) -> Blocks:
+        """The values of m and C in the coordinates in which they are trained."""
         means = [tf.convert_to_tensor(m) for m in self.means]
         diagonal = [tf.linalg.band_part(tf.convert_to_tensor(C), -1, 0) for C in self.diagonal]
         couplings = {key: tf.convert_to_tensor(C) for key, C in zip(self._pairs, self.couplings, strict=True)}
-        if not self.whiten:
-            means = [tf.transpose(_solve(Lk, tf.transpose(m))) for Lk, m in zip(cholesky, means, strict=True)]
-            diagonal = [_solve(Lk, C) for Lk, C in zip(cholesky, diagonal, strict=True)]
-            couplings = {key: _solve(cholesky[key[0]], C) for key, C in couplings.items()}
         return Blocks(self.structure, means, diagonal, couplings)
 
 

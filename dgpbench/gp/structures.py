@@ -119,7 +119,7 @@ def custom(widths: Sequence[int], blocks: Sequence[dict]) -> Structure:
     for entry in blocks:
         key, pairs = _custom_entry(tuple(widths), entry)
         couplings[key] = tuple(sorted(set(couplings.get(key, ())) | set(pairs)))
-    return Structure(tuple(widths), couplings)
+    return Structure(tuple(widths), {key: pairs for key, pairs in couplings.items() if pairs})
 
 
 def _custom_entry(widths: tuple[int, ...], entry: dict) -> tuple[tuple[int, int], Pairs]:

@@ -265,7 +265,7 @@ class SubsetDeepGP(gpflow.Module):
         return subset, [tf.stack([num_samples, T, num_rows]) for T in hidden]
 
     def paths(self, X: tf.Tensor, subset_normals: list[tf.Tensor], row_normals: list[tf.Tensor]) -> SubsetPaths:
-        """Propagate the subset and the rows X [B, D] together, layer by layer (``gp.subset_moments``)."""
+        """Propagate the subset and the rows X [B, D] together, layer by layer."""
         Z_S, z, kls = self.X_S[None], X[None], []
         draw = PROPAGATIONS[self.propagation]
         for layer, kernel in enumerate(self.kernels[:-1]):

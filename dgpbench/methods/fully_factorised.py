@@ -104,7 +104,7 @@ class HiddenRows(gpflow.Module):
 
     def __init__(self, means: list[np.ndarray], variance: float):
         super().__init__(name="hidden_rows")
-        # Parameters without transform, so that a batch touches its own rows alone.
+        # Parameters without transform, so that the gradient of a batch has its own rows alone.
         self.means = [gpflow.Parameter(m) for m in means]
         self.log_variances = [gpflow.Parameter(np.full(m.shape, np.log(variance))) for m in means]
 

@@ -35,9 +35,8 @@ def choose(name: str, X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray
             f"method.num_inducing={num_inducing} is more than the {len(X):,} training rows that the "
             "subset is drawn from; choose fewer"
         )
-    return CHOICES[name](
-        np.asarray(X, np.float64), num_inducing, seed
-    )  # float32 rows too: their Gram matrix is singular
+    # In float64 whatever the precision: in float32 the Gram matrix of close rows is singular.
+    return CHOICES[name](np.asarray(X, np.float64), num_inducing, seed)
 
 
 def kmeans_nearest(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:

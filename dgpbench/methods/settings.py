@@ -122,7 +122,7 @@ class DeepSettings(GPSettings):
 
     def num_blocks(self) -> int:
         """Count the M x M blocks of q, or of the prior."""
-        return self.num_layers
+        return sum(self.widths())
 
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
         assert isinstance(training, AdamSettings | SamplerSettings)
@@ -291,6 +291,9 @@ class SamplingSettings(MeanMapSettings):
     freeze: str = setting("preconditioner after the burn-in: a mean, or the published snapshot", words=("mean", "last"))
     noise: str = setting("plain, or corrected for the variance that minibatches add", words=("plain", "corrected"))
 
+    def num_blocks(self) -> int:
+        return self.num_layers  # of the prior: q is samples of v
+
 
 @dataclass(frozen=True)
 class SubsetSettings(DeepSettings):
@@ -350,9 +353,6 @@ class FullyFactorisedSettings(MeanMapSettings):
 
     def __post_init__(self) -> None:
         check_psi_statistics(self.kernel)
-
-    def num_blocks(self) -> int:
-        return sum(self.widths())
 
 
 FAMILIES: dict[str, type[MethodSettings]] = {

@@ -34,7 +34,8 @@ class StoppingRule:
 
     def can_trigger(self, max_iterations: int) -> bool:
         """Return whether the rule could ever stop a run of this length; if not, no rows need to be held out."""
-        return max_iterations > max(self.start, self.strip * self.strips)
+        first = (max(self.start, self.strip * self.strips) // self.strip + 1) * self.strip  # it acts at ends of strips
+        return max_iterations > first
 
     def stops(self, iteration: int, scores: list[float]) -> bool:
         """Return whether to stop after ``scores`` (one each ``interval`` iterations, the last at ``iteration``)."""

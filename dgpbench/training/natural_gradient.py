@@ -144,7 +144,7 @@ def _layer_steps(q: BlockGaussian, gradients: dict, gamma: tf.Tensor) -> None:
 
 
 def _coupled_step(q: BlockGaussian, gradients: dict, gamma: tf.Tensor) -> None:
-    values = q.blocks([])
+    values = q.own_blocks()
     means, diagonal, couplings = (
         [gradients[id(p.unconstrained_variable)] for p in group] for group in (q.means, q.diagonal, q.couplings)
     )

@@ -1,3 +1,4 @@
+import fit_once
 import numpy as np
 import pytest
 import small
@@ -58,6 +59,14 @@ def test_custom_blocks_can_write_star():
     custom = structures.custom(WIDTHS, blocks)
     assert np.array_equal(custom.factor_pattern, structures.star(WIDTHS).factor_pattern)
     assert custom.is_recursive
+
+
+def test_a_custom_structure_without_couplings_trains_as_mean_field():
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    short = ("budget=smoke", "method.num_layers=2", "method.num_inducing=4", "training.max_iterations=2")
+    none = ("method=custom", "method.blocks=[{layers: [2, 1], gps: []}]")
+    found, expected = (fit_once.fit(X, X[:, 0], *method, *short).trace for method in (none, ("method=mf",)))
+    assert [row.elbo for row in found] == [row.elbo for row in expected]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,12 @@ def test_a_short_run_of_every_method_learns_and_leaves_a_whole_record(method, ta
     assert record["seconds"].keys() == {"tracing", "training", "prediction", "total"}
 
 
+@pytest.mark.parametrize("method", ["aep", "aepmcm", "fully_factorised", "sod", "mf"])
+def test_more_gps_than_memory_holds_are_refused(method, tmp_path, capsys):
+    assert run(tmp_path, f"method={method}", "dataset=boston", "method.width=1000000", "method.num_inducing=100") == 2
+    assert "method.width" in capsys.readouterr().err
+
+
 @pytest.mark.full
 def test_one_method_as_a_real_process_from_another_folder(tmp_path):
     command = [sys.executable, "-m", "dgpbench", "run", "method=mf", "dataset=boston", "budget=smoke", "plot=false"]

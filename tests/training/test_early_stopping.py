@@ -59,12 +59,17 @@ def test_a_short_run_that_recovers_is_not_stopped():
     assert stopped_at(stopping_rule(settings(2000)), scores) is None
 
 
-def test_a_run_too_short_to_stop_holds_nothing_out():
+@pytest.mark.parametrize("max_iterations", [250, 260, 300])  # the rule acts at 300 at the earliest
+def test_a_run_too_short_to_stop_holds_nothing_out(max_iterations):
     train = Regression(np.zeros((20, 2)), np.zeros((20, 1)))
-    assert stopping_rule(settings(250)) is None
-    kept, held = hold_out(train, settings(250), seed=0)
+    assert stopping_rule(settings(max_iterations)) is None
+    kept, held = hold_out(train, settings(max_iterations), seed=0)
     assert len(kept.X) == 20
     assert held is None
+
+
+def test_the_shortest_run_with_a_rule_can_be_stopped_before_its_end():
+    assert stopped_at(stopping_rule(settings(301)), np.linspace(1, 0, 30)) == 300
 
 
 def test_held_out_rows_and_the_others_are_all_training_rows_once():

@@ -172,9 +172,10 @@ def test_mean_field_and_fully_coupled_accept_natural_gradients(method):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("whiten", ["true", "false"])
 @pytest.mark.parametrize("method", ["mf", "fc"])
-def test_natural_gradients_train_through_the_shared_loop(method):
-    sizes = ["method.num_layers=2", "method.width=2", "method.num_inducing=4"]
+def test_natural_gradients_train_through_the_shared_loop(method, whiten):
+    sizes = ["method.num_layers=2", "method.width=2", "method.num_inducing=4", f"method.whiten={whiten}"]
     short = ["natgrad_gamma=0.1", "decay_steps=20", "max_iterations=40", "num_samples=2", "early_stopping=false"]
     given = [f"method={method}", "optimiser=natgrad_adam", *sizes, *(f"training.{text}" for text in short)]
     X = np.random.default_rng(0).normal(size=(20, 2))
