@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from dgpbench import saved_model
 from dgpbench.config import groups
 from dgpbench.config.canonical import plain
-from dgpbench.data.cells import TableSettings, frame_of
-from dgpbench.data.encoding import describe_unknown_categories
+from dgpbench.data.cells import Cells, TableSettings, frame_of
+from dgpbench.data.encoding import check_names, describe_unknown_categories
 from dgpbench.data.table import Table
-from dgpbench.data.user_table import of_frame, settings_of
+from dgpbench.data.user_table import check_columns, of_frame, settings_of
 from dgpbench.errors import Diverged, UserError
 from dgpbench.methods import plugins
 from dgpbench.predictive.distribution import PredictiveDistribution
@@ -35,6 +35,7 @@ NOT_HERE = ("dataset", "task", "split", "results_dir", "plot", "timeout_minutes"
 # Settings dataset.KEY about columns, which do apply.
 OF_CELLS = ("missing", "categorical", "dates", "date_format", "decimal", "thousands", "na_values")
 COLUMNS = (*OF_CELLS, "drop", "target_transform")
+LISTS = ("drop", "categorical", "dates")  # of columns' names
 
 
 class DeepGPRegressor(RegressorMixin, BaseEstimator):
@@ -161,17 +162,24 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
                 raise UserError(f"y has {len(targets.columns)} columns: a regression predicts one")
             y = targets.iloc[:, 0]
         target = str("y" if getattr(y, "name", None) is None else y.name)
-        if np.asarray(y).dtype.kind in "mM":
-            raise UserError("y contains dates or times; convert it to numbers, such as days since the first")
+        _refuse_dates(y, "y")
         if frame is None:
+            if named := [key for key in LISTS if isinstance(names := getattr(settings, key), list) and names]:
+                raise UserError(f"dataset.{named[0]} names columns, and X has no names: pass a DataFrame")
+            _refuse_dates(X, "X")
             gaps = True if settings.missing == "refuse" else "allow-nan"
             X = validate_data(self, X, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=2)
             frame = pd.DataFrame(X, columns=[f"x{index}" for index in range(X.shape[1])])
         else:
-            frame = frame.drop(columns=[name for name in map(str, settings.drop) if name in frame.columns])
+            check_columns(frame, settings)
+            frame = frame.drop(columns=list(map(str, settings.drop)))
             validate_data(self, frame, skip_check_array=True)
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(frame, y)
+        if missing := int((~Cells.of(pd.Series(y), settings).present).sum()):
+            marks = f"dataset.na_values={settings.na_values}"
+            values = f"{missing:,} value{'s' * (missing != 1)}"
+            raise UserError(f"y has {values} that {marks} marks as missing: leave out their rows")
         return of_frame(frame, y, target, settings)
 
     def _mixtures(self, X: Any) -> Iterator[Densities]:
@@ -186,6 +194,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
             elif not encoder.takes_arrays:
                 raise UserError("the model has non-numeric columns: pass a DataFrame with column names")
             else:
+                _refuse_dates(X, "X")
                 gaps = "allow-nan" if encoder.schema.missing == "impute" else True
                 X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=gaps)
                 frame = pd.DataFrame(X, columns=list(encoder.names))
@@ -216,9 +225,14 @@ def _as_frame(table: Any) -> Any:
             return None
         table = frame_of(table)
     names = [str(name) for name in table.columns]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UserError(f"the table has {names.count(twice)} columns named {twice!r}: give each its own name")
+    check_names(names, names, "the table")
     return table.set_axis(names, axis=1)
+
+
+def _refuse_dates(values: Any, name: str) -> None:
+    """Refuse an array of dates or times: as numbers, they would be counts of an unknown unit."""
+    if np.asarray(values).dtype.kind in "mM":
+        raise UserError(f"{name} contains dates or times; convert it to numbers, such as days since the first")
 
 
 def load(path: str | Path) -> DeepGPRegressor:

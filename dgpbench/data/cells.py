@@ -302,6 +302,5 @@ def _numbers_of(marks: Sequence[Any]) -> list[float]:
 
 
 def _days(dates: "pd.Series") -> np.ndarray:
-    import pandas as pd
-
-    return ((dates - pd.Timestamp("1970-01-01", tz="UTC")) / pd.Timedelta(days=1)).to_numpy(np.float64)
+    # In NumPy, since pandas would convert to microseconds, which do not reach the years that milliseconds can name.
+    return (dates.dt.tz_localize(None).to_numpy() - np.datetime64(0, "D")) / np.timedelta64(1, "D")

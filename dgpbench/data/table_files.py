@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dgpbench.data.cell_messages import cut, either, shown
 from dgpbench.data.cells import NUMBER, TableSettings, frame_of
+from dgpbench.data.encoding import check_names
 from dgpbench.data.text_files import OPENERS, UNNAMED, frame_of_texts, header_of, text_tables, whole_text, wrong_length
 from dgpbench.errors import UserError
 from dgpbench.system.provenance import available
@@ -188,6 +189,8 @@ def _parquet(path: Path) -> "tuple[pd.DataFrame, list[str], list[str]]":
 
     try:
         facts = parquet.read_metadata(path)
+        columns = facts.schema.to_arrow_schema().names
+        check_names(columns, columns, str(path))
         _check_size(path, 8 * facts.num_rows * facts.num_columns)
         table = parquet.read_table(path, use_threads=False)
         metadata = table.schema.pandas_metadata or {}

@@ -47,9 +47,7 @@ def load(spec: Mapping[str, Any]) -> Table:
     (target,) = _known([settings.target], frame, "dataset.target")
     if target in map(str, settings.drop):
         raise UserError(f"dataset.drop names {target}, which is dataset.target: remove it from one of them")
-    for key in ("drop", "keep", "categorical", "dates"):
-        names = getattr(settings, key)
-        _known([] if names is None or isinstance(names, str) else names, frame, f"dataset.{key}")
+    check_columns(frame, settings)
     frame = frame.drop(columns=list(map(str, settings.drop)))
     if len(frame.columns) < 2:
         raise UserError(f"{path} has no column beside the target {target!r}: a regression needs at least one feature")
@@ -128,6 +126,13 @@ def _stacked(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
 
     full = [each for each in frames if len(each)] or frames[:1]
     return full[0].reset_index(drop=True) if len(full) == 1 else pd.concat(full, ignore_index=True)
+
+
+def check_columns(frame: "pd.DataFrame", settings: TableSettings) -> None:
+    """Refuse settings that name columns which the table lacks."""
+    for key in ("drop", "keep", "categorical", "dates"):
+        names = getattr(settings, key)
+        _known([] if names is None or isinstance(names, str) else names, frame, f"dataset.{key}")
 
 
 def _known(names: Sequence[Any], frame: "pd.DataFrame", key: str) -> list[str]:

@@ -36,7 +36,7 @@ class PredictiveDistribution(ShortRepr):
         return self.mixture.log_density(self._column(y))[..., 0]
 
     def crps(self, y: float | np.ndarray) -> np.ndarray:
-        """Continuous ranked probability score of y [N] in original units, or of one y for all rows, units of y."""
+        """Continuous ranked probability score of y [..., N] in original units, or one y for all rows, units of y."""
         return self.mixture.crps(self._column(y))[..., 0]
 
     def cdf(self, y: float | np.ndarray) -> np.ndarray:

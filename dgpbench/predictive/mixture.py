@@ -114,22 +114,27 @@ class GaussianMixture(ShortRepr):
         return np.reshape(found, (*p.shape, *rows))
 
     def crps(self, Y: np.ndarray) -> np.ndarray:
-        """Continuous ranked probability score of each row, in closed form, [N, P], units of y.
+        """Continuous ranked probability score of each row, in closed form, [..., N, P] as Y, units of y.
 
         ``sum_s w_s A(y - m_s, v_s) - 1/2 sum_{s,s'} w_s w_s' A(m_s - m_s', v_s + v_s')``, with A as in
         ``_mean_absolute``. Reference: Grimit et al. 2006. Time is O(S^2 N); memory does not grow with N.
         """
+        Y = self._components_beside(Y)
         chunks = chunks_of(*self.means.shape[:2])
-        return np.concatenate([_crps(self.of_rows(rows), Y[rows]) for rows in chunks])
+        return np.concatenate([_crps(self.of_rows(rows), Y[..., rows, :]) for rows in chunks], axis=-2)
 
-    def of_rows(self, rows: slice) -> "GaussianMixture":
+    def of_rows(self, rows: slice | np.ndarray) -> "GaussianMixture":
         """Return the mixtures of some rows."""
-        return replace(self, means=self.means[:, rows], variances=self.variances[:, rows])
+        # In one order of memory, so that sums have the same bits whether rows are numbers or a slice.
+        means, variances = (np.ascontiguousarray(each[:, rows]) for each in (self.means, self.variances))
+        return replace(self, means=means, variances=variances)
 
     def sample(self, generator: np.random.Generator, num: int) -> np.ndarray:
         """Draws from the mixtures, one component for all outputs of a row, [num, N, P]."""
         S, N, P = self.means.shape
-        components, rows = generator.choice(S, size=(num, N), p=self.weights), np.arange(N)
+        # ``choice`` does not accept the rounding of weights in float32.
+        weights = None if self.weights is None else self.weights / self.weights.sum()
+        components, rows = generator.choice(S, size=(num, N), p=weights), np.arange(N)
         normals = generator.standard_normal((num, N, P))
         return self.means[components, rows] + np.sqrt(self.variances[components, rows]) * normals
 
@@ -166,7 +171,7 @@ def chunks_of(num_components: int, num_rows: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, num_rows, size))
 
 
-def _crps(mixture: GaussianMixture, Y: np.ndarray) -> np.ndarray:
+def _crps(mixture: GaussianMixture, Y: np.ndarray) -> np.ndarray:  # Y [..., 1, N, P]
     means, variances, w = mixture.means, mixture.variances, mixture.relative_weights
     S = len(means)
     pairs = (w**2 * _mean_absolute(np.zeros_like(means), 2 * variances)).sum(axis=0)  # s = s'

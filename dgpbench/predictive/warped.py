@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from dgpbench.predictive.mixture import GaussianMixture, ShortRepr, chunks_of
 from dgpbench.predictive.quantiles import Quantiles, Samples
 
 HERMITE_NODES = 40  # of the moments of a component
-LEGENDRE_NODES = 200  # of the CRPS, on each side of y
+LEGENDRE_NODES, FEWEST_NODES = 400, 6  # of the CRPS of a row, and of each of its intervals
 REACH = 9.0  # standard deviations of a component beyond which it has no mass left
+CUTS = (-9.0, -3.0, 0.0, 3.0, 9.0)  # standard deviations of a component between which its Phi is smooth
+STEEP = 128.0  # smallest standard deviations that the nodes of two intervals can cover
 
 
 class Warp(Protocol):
@@ -83,29 +86,39 @@ class WarpedMixture(ShortRepr):
         return self.warp.inverse(self.mixture.sample(generator, num))
 
     def crps(self, Y: np.ndarray) -> np.ndarray:
-        """int (F(x) - 1[x >= y])^2 dx of each row, by Gauss-Legendre quadrature in z on either side of y, [N, P]."""
-        return np.concatenate([self._crps(rows, Y) for rows in chunks_of(*self.mixture.means.shape[:2])])
+        """int (F(x) - 1[x >= y])^2 dx of each row, by Gauss-Legendre quadrature in z, [..., N, P] as Y, units of y.
 
-    def _crps(self, rows: slice, Y: np.ndarray) -> np.ndarray:
-        part = self.mixture.of_rows(rows)
-        y = self.warp.forward(Y[rows])
-        reach = REACH * np.sqrt(part.variances)
-        low, high = (part.means - reach).min(axis=0), (part.means + reach).max(axis=0)
+        The interval ends at y, and in rows with a narrow component, where F has a step, at ``CUTS`` of each one too.
+        """
+        reach = REACH * np.sqrt(self.mixture.variances)
+        width = (self.mixture.means + reach).max(axis=0) - (self.mixture.means - reach).min(axis=0)
+        is_steep = (width > STEEP * np.sqrt(self.mixture.variances).min(axis=0)).any(axis=-1)
+        scores = np.empty(np.shape(Y))
+        for rows, cuts in ((np.flatnonzero(~is_steep), ()), (np.flatnonzero(is_steep), CUTS)):
+            for chunk in chunks_of(len(self.mixture.means), len(rows)):
+                part = self.mixture.of_rows(rows[chunk])
+                scores[..., rows[chunk], :] = self._crps(part, Y[..., rows[chunk], :], cuts)
+        return scores
+
+    def _crps(self, part: GaussianMixture, Y: np.ndarray, cuts: Sequence[float]) -> np.ndarray:
+        deviations = np.sqrt(part.variances)
+        low, high = (part.means - REACH * deviations).min(axis=0), (part.means + REACH * deviations).max(axis=0)
         below, above = (self.warp.inverse(each) for each in (low, high))
         # Beyond the components' reach F is 0 or 1, and the integrand 1.
-        outside = np.maximum(Y[rows] - above, 0) + np.maximum(below - Y[rows], 0)
-        left = self._integral(part, low, np.clip(y, low, high), lambda F: F**2)
-        return outside + left + self._integral(part, np.clip(y, low, high), high, lambda F: (1 - F) ** 2)
-
-    def _integral(self, part: GaussianMixture, low: np.ndarray, high: np.ndarray, of: Any) -> np.ndarray:
-        """int of(F(z)) dy/dz dz from low to high, [N, P] each."""
-        nodes, weights = np.polynomial.legendre.leggauss(LEGENDRE_NODES)
-        middle, half = (high + low) / 2, (high - low) / 2
-        total = np.zeros_like(low)
-        for node, weight in zip(nodes, weights, strict=True):
-            z = middle + half * node
-            total += weight * of(part.cdf(z)) * np.exp(-self.warp.log_slope(self.warp.inverse(z)))
-        return half * total
+        total = np.maximum(Y - above, 0) + np.maximum(below - Y, 0)
+        y = np.clip(self.warp.forward(Y), low, high)
+        inner = (each for cut in cuts for each in part.means + cut * deviations)
+        ends = np.sort(np.stack(np.broadcast_arrays(low, y, high, *inner)), axis=0)
+        nodes, weights = np.polynomial.legendre.leggauss(max(FEWEST_NODES, LEGENDRE_NODES // (len(ends) - 1)))
+        for left, right in pairwise(ends):
+            middle, half = (right + left) / 2, (right - left) / 2
+            integral = np.zeros_like(y)
+            for node, weight in zip(nodes, weights, strict=True):
+                z = middle + half * node
+                slope = np.exp(-self.warp.log_slope(self.warp.inverse(z)))  # dx/dz
+                integral += weight * (part.cdf(z) - (middle > y)) ** 2 * slope
+            total += half * integral
+        return total
 
     @classmethod
     def concatenate(cls, parts: "Sequence[WarpedMixture]") -> "WarpedMixture":

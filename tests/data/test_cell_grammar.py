@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -206,6 +207,20 @@ def test_a_stored_index_is_refused_unless_it_is_a_plain_range(tmp_path: Path) ->
         own(tmp_path, frame, "t.parquet")
     assert own(tmp_path, frame, "t.parquet", keep=["index"]).feature_names == ("index", "a")
     assert own(tmp_path, frame.reset_index(drop=True), "t.parquet").feature_names == ("a",)
+
+
+def test_a_parquet_file_with_a_name_twice_is_refused_by_that_name(tmp_path: Path) -> None:
+    columns = [pa.array([1.0, 2]), pa.array([2.0, 5]), pa.array([1.0, 3])]
+    pq.write_table(pa.table(columns, names=["a", "a", "y"]), tmp_path / "t.parquet")
+    with pytest.raises(UserError, match="has 2 columns named 'a': give each its own name"):
+        own(tmp_path, (tmp_path / "t.parquet").read_bytes(), "t.parquet")
+
+
+def test_dates_beyond_the_years_of_microseconds_are_read(tmp_path: Path) -> None:
+    days = 2**55 // 86_400_000
+    dates = pa.array([0, 86_400_000 * days], pa.timestamp("ms"))
+    pq.write_table(pa.table({"a": dates, "y": [1.0, 3]}), tmp_path / "t.parquet")
+    assert features(own(tmp_path, (tmp_path / "t.parquet").read_bytes(), "t.parquet", dates="auto")) == [[0], [days]]
 
 
 def test_blank_lines_are_rows_but_for_those_around_the_table(tmp_path: Path) -> None:

@@ -106,6 +106,23 @@ def test_the_identity_leaves_a_mixture_as_it_is():
         np.testing.assert_allclose(per_row(found, Y)[name], column, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
+STEEP = {
+    "a wide component": (np.zeros(100), np.r_[1e6, np.full(99, 1e-2)], 0.1),
+    "a far component": (np.r_[10.0, np.zeros(99)], np.full(100, 1e-4), 0.5),
+    "narrow components": (np.random.default_rng(5).normal(size=10), np.full(10, 1e-6), 0.3),
+}
+
+
+@pytest.mark.parametrize(("means", "variances", "y"), STEEP.values(), ids=STEEP)
+def test_the_crps_of_narrow_components_is_the_closed_form(means, variances, y):
+    """Beside a row of one component and a second target, by the identity: y = 3 + 2 z."""
+    means, variances = (np.stack([each, np.full(len(each), each[-1])], axis=1) for each in (means, variances))
+    mixture = GaussianMixture(means[..., None], variances[..., None])
+    found, same = WarpedMixture(mixture, SinhArcsinh(3.0, 2.0, 0.0, 1.0)), mixture.shifted_scaled(3.0, 2.0)
+    Y = 3.0 + 2.0 * np.array([[[y], [y]], [[y + 1], [y - 1]]])
+    np.testing.assert_allclose(found.crps(Y), same.crps(Y), rtol=1e-5)
+
+
 def test_quantiles_and_samples_are_carried_over():
     values = np.array([[0.5], [1.0], [2.0]])
     found = warped(Quantiles([0.1, 0.5, 0.9], values, mean=np.array([1.1])), Log())

@@ -190,6 +190,13 @@ def test_samples_follow_the_weights():
     np.testing.assert_allclose(shares, WEIGHTS, atol=0.01)  # four standard errors
 
 
+def test_samples_follow_weights_that_float32_has_rounded():
+    weights = np.array([0.1, 0.2, 0.7]) * (1 + 4e-7)
+    mixture = GaussianMixture(np.arange(3.0)[:, None, None], np.full((3, 1, 1), 1e-6), weights)
+    draws = mixture.sample(np.random.default_rng(0), 2000).round()
+    assert (draws == 2).mean() == pytest.approx(0.7, abs=0.05)
+
+
 def test_weights_stay_with_rows_units_and_batches():
     weighted, repeated = weighted_and_repeated()
     halves = [weighted.of_rows(rows) for rows in (slice(0, 4), slice(4, 9))]

@@ -88,9 +88,34 @@ def test_targets_of_another_shape_are_refused_in_the_users_terms(fitted):
         fitted.predict_dist(X).log_prob(Y.to_numpy()[:, None])
 
 
-def test_a_target_of_dates_is_refused():
+def test_the_crps_of_several_targets_of_each_row_is_that_of_each(fitted):
+    found, targets = fitted.predict_dist(X), np.stack([Y, Y + 1.0, Y - 2.0])
+    np.testing.assert_array_equal(found.crps(targets), [found.crps(each) for each in targets])
+
+
+def test_arrays_of_dates_are_refused(fitted):
+    dates = pd.date_range("2020", periods=30).to_numpy()
     with pytest.raises(ValueError, match="y contains dates or times"):
-        DeepGPRegressor("gpr", budget="smoke").fit(X, pd.date_range("2020", periods=30))
+        DeepGPRegressor("gpr", budget="smoke").fit(X, dates)
+    with pytest.raises(ValueError, match="X contains dates or times"):
+        DeepGPRegressor("gpr", budget="smoke").fit(dates[:, None], Y)
+    with pytest.raises(ValueError, match="X contains dates or times"):
+        fitted.predict(np.column_stack([dates, dates]))
+
+
+@pytest.mark.parametrize("key", ["drop", "categorical", "dates"])
+def test_settings_that_name_columns_which_x_lacks_are_refused(key):
+    regressor = DeepGPRegressor("gpr", budget="smoke", settings={f"dataset.{key}": ["aa"]})
+    with pytest.raises(ValueError, match=rf"dataset.{key}=aa is not a column; available: a, b; did you mean a"):
+        regressor.fit(X, Y)
+    with pytest.raises(ValueError, match=rf"dataset.{key} names columns, and X has no names: pass a DataFrame"):
+        regressor.fit(X.to_numpy(), Y)
+
+
+def test_a_target_that_marks_a_missing_value_is_refused():
+    regressor = DeepGPRegressor("gpr", budget="smoke", settings={"dataset.na_values": [-999]})
+    with pytest.raises(ValueError, match=r"y has 1 value that dataset.na_values=\[-999\] marks as missing"):
+        regressor.fit(X, Y.where(Y.index != 104, -999.0))
 
 
 def test_settings_that_are_nested_are_refused_with_the_whole_key():
