@@ -60,4 +60,6 @@ def main(other: Path, methods: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dgpbench.benchmarks.floors import flops, numpy_rate
 from dgpbench.benchmarks.timing import OURS, Cell
 from dgpbench.config import groups
+from dgpbench.config.canonical import canonical
 from dgpbench.errors import UserError
 from dgpbench.methods.settings import DeepSettings
 from dgpbench.runs import store
@@ -31,7 +32,7 @@ START_SECONDS = 20.0
 # Of 598 cells of results/records, 96 % lie within this factor of the range of rates of the other data sets' runs.
 BEYOND_THE_RATES = 1.5
 SIMILAR_STEPS = 4.0  # largest ratio of the flops of two steps that work at similar rates: small steps are slower
-LIKE = ("method", "num_layers", "dataset")
+LIKE = ("method", "num_layers", "dataset", "task")
 
 
 # Work -----------------------------------------------------------------------------------------------------------------
@@ -120,6 +121,11 @@ def _on_gpu(record: Mapping) -> bool:
     return record["host"].get("gpu") is not None
 
 
+def _shared(overrides: Mapping) -> str:
+    """Return the overrides without the initial run, which is another for each split, in canonical spelling."""
+    return canonical({key: value for key, value in overrides.items() if key != "init_from"})
+
+
 # Many runs, from records ----------------------------------------------------------------------------------------------
 
 
@@ -140,10 +146,12 @@ class Records:
         self.measured: dict[str, list[tuple[float, float, float]]] = {}
 
     def like(self, run: Run) -> Estimate | None:
-        """Return the median of the runs of the same method, depth and data set, if there are any."""
+        """Return the median of the runs that differ in split, seed or start only, if there are any."""
         rows = self.frame
         for key in LIKE:
             rows = rows[rows[key] == getattr(run.identity, key)]
+        own = _shared(run.identity.overrides)
+        rows = rows[[_shared(changed) == own for changed in rows["overrides"]]]
         return Estimate(*[float(rows["seconds_total"].median())] * 3) if len(rows) else None
 
     def scaled(self, run: Run, num_rows: int, num_features: int) -> Estimate | None:
@@ -164,7 +172,7 @@ class Records:
         """Yield work, flops of a step and median seconds for each setting of a method with finished runs."""
         rows = self.frame[(self.frame["method"] == method) & (self.frame["n_train"] > 0)]
         rows = rows[rows["dataset"].isin(groups.names("dataset"))]
-        for _, alike in rows.groupby([*(rows[key] for key in (*LIKE, "task")), rows["overrides"].map(str)], sort=False):
+        for _, alike in rows.groupby([*(rows[key] for key in LIKE), rows["overrides"].map(str)], sort=False):
             first = alike.iloc[0]
             axes = {key: first[key] for key in ("task", "dataset", "method", "protocol", "budget", "overrides")}
             identity = Identity(**axes, num_layers=int(first["num_layers"]), split=0, seed=0)

@@ -23,7 +23,7 @@ from dgpbench.experiments.items import Block, Item, Sweep, load
 from dgpbench.experiments.plan import plan_of
 from dgpbench.experiments.plan import wanted as wanted_runs
 from dgpbench.methods.plugins import is_of_this_code
-from dgpbench.predictive.scores import METRICS, mean_density_difference, win_share
+from dgpbench.predictive.scores import mean_density_difference, win_share
 from dgpbench.runs import compact_records, store
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.resolve import resolve_overrides
@@ -165,11 +165,14 @@ def of_runs(item: Item, runs: pd.DataFrame) -> pd.DataFrame:
     """Return all cells from the item's runs, as ``select`` returns them."""
     single, parts = wanted(item), []
     for block in item.blocks:
+        failed = runs[runs["status"].isin(store.FAILED)]
         if block.pairs:
-            expected, values, failed = _pairs_wanted(block, single), compared(block, runs), runs[:0]
+            expected, values = _pairs_wanted(block, single), compared(block, runs)
+            sides = [failed[failed["series"].isin(pair)].assign(series="_vs_".join(pair)) for pair in block.pairs]
+            failed = pd.concat(sides).drop_duplicates([*KEYS, "split"])  # a split may fail on both sides
         else:
-            expected, failed = single, runs[runs["status"].isin(store.FAILED)]
-            done = runs[runs["status"] == "done"]
+            expected, done = single, runs[runs["status"] == "done"]
+            done = timed_alike(done) if is_seconds(block.metric) else done
             here = would_be_here(block.metric, done)
             values = done[[*KEYS, "split"]].assign(value=value_of(block.metric, done), here=here)
         groups = values.astype({"value": float}).assign(unknown=values["value"].isna() & ~values["here"]).groupby(KEYS)
@@ -214,6 +217,27 @@ def has_none(row) -> bool:
 # Values of single runs ------------------------------------------------------------------------------------------------
 
 
+def is_seconds(metric: str) -> bool:
+    """Check whether a metric is a time."""
+    return metric.startswith("seconds_")
+
+
+def timed_alike(runs: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the runs on a GPU unless all are: a mean of seconds over both kinds would be of neither."""
+    on_gpu = runs["gpu"].notna()
+    return runs if on_gpu.all() else runs[~on_gpu]
+
+
+def timed_sentence(done: pd.DataFrame) -> str | None:
+    """Describe the effect of ``timed_alike`` on some done runs; None without a run on a GPU."""
+    if not (on_gpu := int(done["gpu"].notna().sum())):
+        return None
+    if on_gpu == len(done):
+        return "Seconds are of runs on a GPU."
+    left_out = "1 run on a GPU is" if on_gpu == 1 else f"{on_gpu} runs on a GPU are"
+    return f"Seconds are of runs on a processor; {left_out} left out."
+
+
 def value_of(metric: str, runs: pd.DataFrame) -> pd.Series:
     """Return a metric of each run: a score, the seconds of a step without tracing, or the mean of the last ELBOs."""
     if metric == "seconds_per_step":
@@ -231,8 +255,8 @@ def value_of(metric: str, runs: pd.DataFrame) -> pd.Series:
 
 
 def would_be_here(metric: str, runs: pd.DataFrame) -> np.ndarray:
-    """Check which runs would have a metric here: scores are in the record itself, others in a run's files."""
-    if metric in METRICS or metric == "num_parameters":
+    """Check which runs would have a metric here: the ELBO is in a run's files, all others are in the record itself."""
+    if metric != "elbo":
         return np.ones(len(runs), dtype=bool)
     return np.array([os.path.isdir(path) for path in runs["path"]], dtype=bool)
 

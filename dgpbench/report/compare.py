@@ -4,6 +4,7 @@ A rule compares our cells with the published ones and returns a word for each; o
 that cannot be judged (incomplete, or without a standard error on either side) get the reason instead.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -54,6 +55,11 @@ class Rule:
     others: tuple[str, ...]
     counts: str
     sentence: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All its verdicts."""
+        return (self.agreeing, *self.others)
 
 
 def _obstacle(row, spread_needed: bool = True) -> str | None:
@@ -190,7 +196,7 @@ class Comparison:
         shares = []
         for metric, part in self.cells.groupby("metric", sort=False):
             rule, counts = rule_of(str(metric)), part["verdict"].value_counts()
-            agreeing, *others = (int(counts.get(verdict, 0)) for verdict in (rule.agreeing, *rule.others))
+            agreeing, *others = (int(counts.get(verdict, 0)) for verdict in rule.words)
             named, left_out = dict(zip(rule.others, others, strict=True)), len(part) - agreeing - sum(others)
             what = "within two standard errors on equal splits" if part["paired"].any() else rule.counts
             shares.append(Share(str(metric), agreeing, named, left_out, what))
@@ -210,13 +216,13 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """How many published cells are redone, the share that agrees, and the largest miss."""
-        redone, shares = self.redone, self.shares()
-        begin = f"{redone} of {len(self.cells)} published cells are redone"
+        shares, done = self.shares(), self.cells[self.cells["count"] == self.cells["wanted"]]
         judged = sum(share.judged for share in shares)
-        if redone > judged:
-            begin += f", {redone - judged} without a standard error are not judged"
+        unjudged = [row.verdict for row in done.itertuples() if row.verdict not in rule_of(row.metric).words]
+        parts = [f"{self.redone} of {len(self.cells)} published cells are redone"]
+        parts += [f"{number} not judged ({reason})" for reason, number in Counter(unjudged).items()]
         texts = [f"{share.text}." for share in shares if share.judged]
-        return " ".join([f"{begin}.", *texts, *([self.largest_miss] if judged else [])])
+        return " ".join([f"{', '.join(parts)}.", *texts, *([self.largest_miss] if judged else [])])
 
     @property
     def largest_miss(self) -> str:

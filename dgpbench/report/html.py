@@ -90,6 +90,7 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path, workers: int) -> s
         "items": items,
         "own": html_grids.own_table_grids(frame),
         "data": leaderboard.page_data(frame, results_dir, str(folder)),
+        "timed": cells.timed_sentence(frame[frame["status"] == "done"]),
         "statuses": frame["status"].value_counts().to_dict(),
         "library": packed(resources("itables").joinpath("html/dt_bundle.js").read_text(encoding="utf-8")),
     }

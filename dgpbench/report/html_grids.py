@@ -16,12 +16,12 @@ from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, column_name
 from dgpbench.report import cells, published, statistics, tables
 from dgpbench.report.compare import Comparison
+from dgpbench.report.leaderboard import LEVEL, usual_splits
 from dgpbench.report.statistics import Compared
 from dgpbench.runs.summary import layers_of
 from dgpbench.system.progress import counted
 
 GROUP = ["task", "dataset", "method", "num_layers", "protocol", "budget", "seed"]
-LEVEL = 0.05  # of the tests
 INDISTINGUISHABLE = "Whatever their scores, no two of these methods can be distinguished with {} by this test."
 
 
@@ -230,17 +230,24 @@ def improvement_grid(metric: str, found: Compared) -> Grid:
     return Grid(f"Probability of improvement, {metric}", columns, rows, (note,))
 
 
+def _called(method: str, depth: int | str, settings: str, seed: int) -> str:
+    """'star L3 training.learning_rate=0.1 seed=1', without what is at its default; ``depth`` is '' without layers."""
+    parts = (method, f"L{depth}" if depth != "" else "", settings, f"seed={seed}" if seed else "")
+    return " ".join(filter(None, parts))
+
+
 def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
     """Rank methods on each table of a user by their mean log-likelihood, and compare them with the first."""
     if "tll" not in frame:
         return []
     ours = frame["dataset"].isin(groups.names("dataset"))
-    own = frame[~ours & (frame["status"] == "done") & frame["is_evaluation_split"]]
+    own = frame[~ours & frame["is_evaluation_split"]]
     columns = ("rank", "method", "tll", "less the first's", "p", "p, Holm")
     grids = []
-    for (task, dataset, protocol, budget), rows in own.groupby(["task", "dataset", "protocol", "budget"]):
-        depths = rows["L"].map(lambda depth: "" if depth == "" else f"L{depth}")
-        called = (rows["method"] + " " + depths + " " + rows["settings"]).str.strip()
+    for (task, dataset, protocol, budget), runs in own.groupby(["task", "dataset", "protocol", "budget"]):
+        rows = runs[(runs["status"] == "done") & runs["split"].isin(usual_splits(runs))]
+        parts = zip(rows["method"], rows["L"], rows["settings"], rows["seed"], strict=True)
+        called = pd.Series([_called(*each) for each in parts], rows.index, dtype=object)
         losses = rows.assign(called=called, loss=-rows["tll"]).pivot_table("loss", ["dataset", "split"], "called")
         whole = losses.dropna(axis=1)
         if len(whole) < 2 or whole.shape[1] < 2:
@@ -250,7 +257,7 @@ def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
         table = statistics.against_reference(whole, means.index[0], share, LEVEL).set_index("method")
         lines = []
         for rank, (method, loss) in enumerate(means.items(), 1):
-            tested = [name("")] * 3
+            tested = [Cell("", numeric=True)] * 3
             if rank > 1:
                 row = table.loc[method]
                 tested = [number(-row.median_difference), _p_value(row.p_value), _p_value(row.p_holm)]
@@ -261,6 +268,6 @@ def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
             "by these scores, which favours it."
         )
         if lacking := [method for method in dict.fromkeys(called) if method not in whole]:
-            note += f" Left out, without a log-likelihood on each split: {', '.join(lacking)}."
+            note += f" Left out, without a log-likelihood on each of them: {', '.join(lacking)}."
         grids.append(Grid(f"{dataset}, ranked: {task}, {protocol}, {budget}", columns, lines, (note,)))
     return grids

@@ -22,7 +22,7 @@ from dgpbench.runs.identity import Identity
 from dgpbench.runs.summary import decimals
 
 BOARD = ["task", "protocol", "budget"]
-LEVEL = 0.05  # of Friedman's and Nemenyi's tests
+LEVEL = 0.05  # of all tests of the report
 
 
 def page_data(frame: pd.DataFrame, results_dir: str, folder: str) -> dict[str, Any]:
@@ -69,18 +69,20 @@ def _described(row: Any) -> dict[str, Any]:
 def _scores(frame: pd.DataFrame, metrics: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each group with its median seconds and its scores as (mean, mean loss, text), by metric.
 
-    The numbers are None unless all splits of the board have the score. Splits that settings were tuned on are left out.
+    The numbers are None unless all splits of the board have them. Splits that settings were tuned on are left out.
     """
-    columns = [*BOARD, "dataset", "group", "settings", "split", "status", "seconds_total", *metrics]
+    columns = [*BOARD, "dataset", "group", "settings", "split", "status", "timed", "seconds_total", *metrics]
+    frame = frame.assign(timed=frame.index.isin(cells.timed_alike(frame[frame["status"] == "done"]).index))
     for _, rows in frame.loc[frame["is_evaluation_split"], columns].groupby([*BOARD, "dataset"], sort=False):
-        splits = _usual_splits(rows)
+        splits = usual_splits(rows)
         for group, runs in rows[rows["split"].isin(splits)].groupby("group", sort=False):
             done = runs[runs["status"] == "done"]
             scores = {}
             for name, column in zip(metrics, done[metrics].to_numpy(dtype=float).T, strict=True):
                 values = column[np.isfinite(column)]
                 scores[name] = _score(METRICS[name], values, len(splits), len(done))
-            seconds = float(done["seconds_total"].median()) if len(done) == len(splits) else None
+            is_timed = len(done) == len(splits) and done["timed"].all()
+            seconds = float(done["seconds_total"].median()) if is_timed else None
             yield group, {"scores": scores, "seconds": seconds}
 
 
@@ -93,7 +95,7 @@ def _score(metric: Metric, values: np.ndarray, wanted: int, done: int) -> tuple[
     return mean, float(np.mean([metric.loss(value) for value in values])), f"{mean:.{digits}f}{error}"
 
 
-def _usual_splits(rows: pd.DataFrame) -> tuple[int, ...]:
+def usual_splits(rows: pd.DataFrame) -> tuple[int, ...]:
     """Return the splits of a data set that most groups at default settings have, else most groups; of equals, more."""
     begun = [(tuple(sorted(runs["split"])), runs["settings"].iloc[0]) for _, runs in rows.groupby("group")]
     every, usual = Counter(splits for splits, _ in begun), Counter(splits for splits, changed in begun if not changed)

@@ -129,6 +129,8 @@ def beside(cells: pd.DataFrame, item: str) -> pd.DataFrame:
 def spread_sentence(item: str) -> str:
     """Describe the published spreads of an item, and the standard error that follows."""
     kinds = {entry.spread_kind for entry in of_item(item).values()}
+    if kinds == {"none"}:
+        return "The paper prints no spreads."
     words = "standard errors as printed"
     if "variance" in kinds:
         words = "variances v over n repetitions, so the standard error is sqrt(v / n)"

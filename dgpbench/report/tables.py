@@ -21,7 +21,17 @@ from dgpbench.experiments.plan import CONFLICT
 from dgpbench.methods.plugins import FLAG, is_loaded, location_of
 from dgpbench.predictive.scores import METRICS
 from dgpbench.report import cells as of_cells
-from dgpbench.report.cells import KEYS, NONE, done_elsewhere, has_none, incomplete_text, of_runs, select
+from dgpbench.report.cells import (
+    KEYS,
+    NONE,
+    done_elsewhere,
+    has_none,
+    incomplete_text,
+    is_seconds,
+    of_runs,
+    select,
+    timed_sentence,
+)
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
@@ -32,7 +42,7 @@ UNITS = {
     "elbo": "nats, higher is better; mean over the last tenth of the trace",
     "win_frequency": "share of the test rows on which the first method has the larger log-density",
     "tll_difference": "nats; mean log-density of the first method less that of the second",
-    "seconds_per_step": "seconds of training per iteration on this machine, lower is better",
+    "seconds_per_step": "seconds of training per iteration, tracing excluded, lower is better",
     "seconds_training": "seconds of training, tracing excluded, lower is better",
     "num_parameters": "trainable numbers, of triangular factors the whole square; lower is better",
 }
@@ -126,8 +136,11 @@ def about(item: Item, cells: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFra
         notes.append(f"{others} {were} made with other settings, and no mean counts them.")
     if none:
         notes.append(f"'{NONE}': runs are done, and their predictions have no such score, or are older than it.")
-    if failed := int(cells.drop_duplicates(["dataset", "method", "num_layers"])["failed"].sum()):  # not of each metric
+    if failed := runs.loc[runs["status"].isin(store.FAILED), "key"].nunique():  # two series may share a run
         notes.append(f"{failed} run{'s' * (failed > 1)} failed, diverged or timed out, and no mean counts them.")
+    timed = any(map(is_seconds, cells["metric"].unique()))
+    if timed and (sentence := timed_sentence(runs[runs["status"] == "done"])):
+        notes.append(sentence)
     if unknown := int(cells["unknown"].sum()):
         notes.append(
             f"{unknown} values need files of runs that are here as compact records only; `dgpbench results export "
@@ -280,8 +293,11 @@ def cell_text(row, digits: int) -> str:
 
 def numbers_of(row, digits: int) -> tuple[str, str]:
     """Format the mean of a cell and its standard error, an empty text for a single split."""
-    if row.metric in METRICS and METRICS[row.metric].unit == "units of y":  # a unit may be of any size
+    unit = METRICS[row.metric].unit if row.metric in METRICS else ""
+    if unit == "units of y" or row.metric == "seconds_per_step":  # of any size
         digits = decimals(row.mean, digits)
+    elif row.metric == "num_parameters":
+        digits = 0
     return f"{row.mean:.{digits}f}", "" if pd.isna(row.stderr) else f"{row.stderr:.{digits}f}"
 
 
@@ -408,11 +424,13 @@ def _run(row: Any, title: str) -> Iterator[str]:
     record = store.read_record(row.path) if os.path.isdir(row.path) else row.compact
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items() if version)
     host = record["host"]
-    threads = [f"num_threads={host['threads']}"] if host.get("threads") else []
+    limits = [f"num_threads={host['threads']}"] if host.get("threads") else []
+    limits += ["device=gpu"] if host.get("gpu") else []
     file = location_of(row.method) if is_loaded(row.method) else ""
     plugin = [FLAG, file] if os.path.isfile(file) else []
     yield f"  {title}"
     yield f"    record: {row.path}"
-    yield f"    hash {record['config_hash']}, code {commit_of(record)}, {host.get('cpu')}, {versions}"
-    command = ["dgpbench", "run", *Identity(**record["identity"]).arguments(), *threads, ELSEWHERE, *plugin]
+    processor = host.get("gpu") or host.get("cpu")
+    yield f"    hash {record['config_hash']}, code {commit_of(record)}, {processor}, {versions}"
+    command = ["dgpbench", "run", *Identity(**record["identity"]).arguments(), *limits, ELSEWHERE, *plugin]
     yield f"    again: {shlex.join(command)}"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -263,15 +262,10 @@ def pairs(runs: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     return both.assign(difference=[loss(y) - loss(x) for x, y in zip(both["value"], both["value_base"], strict=True)])
 
 
-def mean_and_error(values: pd.Series) -> tuple[float, float]:
-    """Return the mean of differences and its standard error, NaN for a single one."""
-    return float(values.mean()), float(values.std() / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-
-
 def mean_text(values: pd.Series, digits: int) -> str:
     """'+0.012 ± 0.004 (2)': mean, standard error and number of pairs."""
+    values = values.dropna()  # of runs without the score
     if values.empty:
         return ""
-    mean, error = mean_and_error(values)
-    spread = "" if np.isnan(error) else f" ± {error:.{digits}f}"
-    return f"{mean:+.{digits}f}{spread} ({len(values)})"
+    spread = f" ± {values.sem():.{digits}f}" if len(values) > 1 else ""
+    return f"{values.mean():+.{digits}f}{spread} ({len(values)})"

@@ -7,7 +7,7 @@ import pandas as pd
 from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report import cells, statistics
 from dgpbench.report.cells import done_runs
-from dgpbench.report.figures.item_figures import KINDS
+from dgpbench.report.figures.item_figures import panels_of
 from dgpbench.report.tables import grid_text, loss_of, numbers_of, unit_of
 from scripts.docs import words
 from scripts.docs.pictures import Picture
@@ -58,6 +58,7 @@ def summary(frame: pd.DataFrame) -> str:
     found["name"] = [column_name(row.method, row.num_layers) for row in found.itertuples(index=False)]
     ranks, over = zip(*(_ranks(metric, found[found["metric"] == metric]) for metric in SUMMARISED), strict=True)
     runs = runs[runs["dataset"].isin(over[0])]
+    timed, runs = cells.timed_sentence(runs), cells.timed_alike(runs)
     names = [column_name(row.series, row.num_layers) for row in runs.itertuples(index=False)]
     seconds = runs["seconds_total"].groupby(names).median()
     columns = {f"mean rank, {metric}": each for metric, each in zip(SUMMARISED, ranks, strict=True)}
@@ -67,7 +68,11 @@ def summary(frame: pd.DataFrame) -> str:
         name: table[name].map(lambda x, d=d: "" if pd.isna(x) else f"{x:.{d}f}")
         for name, d in zip(table, digits, strict=True)
     }
-    return f"{grid_text(pd.DataFrame(shown), 'md', 'method')}\n\nInterpolation on {words.joined(over[0])}; one thread."
+    sets = [words.joined(each) for each in over]
+    if len(set(sets)) > 1:
+        sets = [f"{each} ({metric})" for metric, each in zip(SUMMARISED, sets, strict=True)]
+    notes = filter(None, [f"Interpolation on {'; '.join(dict.fromkeys(sets))}; one thread.", timed])
+    return f"{grid_text(pd.DataFrame(shown), 'md', 'method')}\n\n{' '.join(notes)}"
 
 
 def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> str:
@@ -149,6 +154,6 @@ def pictures(frame: pd.DataFrame) -> dict[str, Picture | None]:
 
 def _picture(item: Item, kind: str, frame: pd.DataFrame) -> Picture | None:
     done = done_runs(item, frame)
-    panels = KINDS[kind](item, done) if len(done) else []
+    panels = panels_of(kind, item, done) if len(done) else []
     title = f"{item.title}: {kind.replace('_', ' ')}\nprotocol {item.protocol}, budget {item.budget}, {len(done)} runs"
     return Picture(title, panels, columns=3) if panels else None

@@ -306,7 +306,7 @@ def printed(entry: Published) -> str:
 def _notes(made: Comparison) -> list[str]:
     """Explain the cells and marks, and what the records lack."""
     rules = list(dict.fromkeys(rule_of(metric) for metric in made.cells["metric"]))
-    verdicts = dict.fromkeys(word for rule in rules for word in (rule.agreeing, *rule.others))
+    verdicts = dict.fromkeys(word for rule in rules for word in rule.words)
     some = " [n]: n splits only." if (made.cells["wanted"] < made.cells["splits"]).any() else ""
     notes = [
         f"A cell is ours ± standard error (published ± standard error), or done/wanted splits.{some}",

@@ -52,7 +52,7 @@ def cost_sentence(runs: pd.DataFrame) -> str:
     processors = _named(
         record["host"].get("gpu") or record["host"].get("cpu") or "an unnamed processor" for record in runs["compact"]
     )
-    on_gpu = runs["gpu"].notna().sum()
+    on_gpu = int(runs["gpu"].notna().sum())
     apart = f" without the {counted(on_gpu, 'run')} on a GPU" if on_gpu else ""
     return (
         f"Cost: {counted(len(runs), 'run')}, {hours_text(core_hours(runs))} core-hours "

@@ -67,6 +67,19 @@ def test_our_own_table_has_a_row_for_each_method_with_its_mean_rank(own):
 
 
 @pytest.mark.full
+def test_a_summary_names_the_data_sets_of_each_metrics_ranks(tmp_path):
+    scores = {
+        method: {"boston": (-2.6, 1.9), "energy": (tll, 1.0), "concrete": (-3.0, 3.0), "yacht": (-1.0, 0.7)}
+        for method, tll in {("sgp", 1): None, ("star", 2): -0.5}.items()
+    }
+    text = part(own_pages(tmp_path, scores), "dgpbench_uci_summary")
+    assert (
+        "Interpolation on boston, concrete and yacht (tll); boston, energy, concrete and yacht (crps); one thread."
+        in text
+    )
+
+
+@pytest.mark.full
 def test_a_picture_in_other_colours_is_drawn_again(own, monkeypatch, capsys):
     monkeypatch.setitem(style.COLOURS, "star", "#123456")
     capsys.readouterr()

@@ -217,15 +217,6 @@ def test_a_calibrated_prediction_lies_on_y_equals_x():
     assert np.median(curve["squared_error"] / curve["variance"]) == pytest.approx(1, abs=0.06)
 
 
-def test_pit_density_of_uniform_values_is_one():
-    frame = pd.DataFrame({"pit": (np.arange(1000) + 0.5) / 1000, "method": "mf", "num_layers": 2})
-    found = calibration.pit_density(frame)
-    np.testing.assert_allclose(found["density"], 1)
-    np.testing.assert_allclose(
-        calibration.interval_coverage(frame)["observed"], calibration.CENTRAL_INTERVALS, atol=2e-3
-    )
-
-
 def test_normality_refuses_too_few_samples_and_finds_the_skewed_one():
     from toy_frames import samples
 
@@ -302,7 +293,6 @@ TITLES = {  # of the panels that each layout makes of a table's runs on three da
     "elbo_boxes": DATASETS,
     "seconds_per_step": ["against M", "against L", "against tau"],
     "calibration_study": [name for name in DATASETS for _ in ("distance", "variance")],
-    "reliability": [name for name in DATASETS for _ in ("histogram", "diagram")],
     "reliability_curves": DATASETS,
     "score_beside_seconds": DATASETS,
     "score_bars": DATASETS,
@@ -379,6 +369,19 @@ def test_a_curve_of_timings_is_of_one_session_and_one_machine(tmp_path):
         ("star", 64, 5.0),
         ("star", 128, 20.0),
     ]
+
+
+def test_a_curve_of_timings_is_of_one_device(tmp_path):
+    head = "code,method,data,M,L,tau,B,R,precision,threads,ms_per_step{}\n"
+    row = "dgpbench,mf,protein,{},3,5,512,5,float64,1,{}{}\n"
+    rows = [(64, 10.0, ",cpu"), (128, 20.0, ",cpu"), (256, 40.0, ",cpu"), (128, 2.0, ",gpu")]
+    (tmp_path / "new.csv").write_text(head.format(",device") + "".join(row.format(*each) for each in rows))
+    assert list(timing.timings(pd.DataFrame(), tmp_path, ["mf"])["ms_per_step"]) == [10.0, 20.0, 40.0]
+    (tmp_path / "new.csv").write_text(head.format("") + "".join(row.format(*each[:2], "") for each in rows[:3]))
+    (tmp_path / "star.csv").write_text(
+        head.format(",device") + row.format(64, 1.0, ",cpu").replace("mf", "star") * 9
+    )  # a table from before devices is of processors
+    assert len(timing.timings(pd.DataFrame(), tmp_path, ["mf", "star"])) == 12
 
 
 def test_a_figure_of_one_split_is_labelled_and_marks_no_difference(filled):

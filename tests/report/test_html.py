@@ -186,7 +186,24 @@ def test_methods_on_a_users_own_table_are_ranked_and_tested(toy, results, tmp_pa
     share = DATA["n_test"] / DATA["n_train"]
     t = 0.3 / np.sqrt((1 / 4 + share) * np.var([0.1, 0.2, 0.3, 0.6], ddof=1))
     assert [float(cell) for cell in second[3:5]] == pytest.approx([-0.3, 2 * stats.t.sf(t, 3)], abs=5e-4)
-    assert "Left out, without a log-likelihood on each split: gpr L3." in page
+    assert "Left out, without a log-likelihood on each of them: gpr L3." in page
+
+
+def test_a_method_with_more_splits_or_seeds_does_not_change_the_ranks_of_ones_own_table(toy, results, tmp_path):
+    who = {"dataset": "houses-74b5fd96", "num_layers": 3}
+    for split in range(3):
+        for method, tll in (("star", -2.0), ("mf", -2.5), ("sgp", -3.0)):
+            toy({"tll": tll - split}, method=method, split=split, **who)
+        toy({"tll": 5.0}, method="mf", split=split, seed=1, **who)
+    toy({"tll": -9.0}, method="star", split=3, **who)
+    seen = tables_in(write_report(results, tmp_path / "own.html").read_text())
+    (caption,) = [each for each in seen if each.startswith("houses-74b5fd96, ranked")]
+    assert [row[1:3] for row in seen[caption][1:]] == [
+        ["mf L3 seed=1", "5.000"],
+        ["star L3", "-3.000"],
+        ["mf L3", "-3.500"],
+        ["sgp L3", "-4.000"],
+    ]
 
 
 def test_a_table_of_ones_own_without_log_likelihoods_is_reported(toy, results, tmp_path):

@@ -47,6 +47,10 @@ def results(tmp_path_factory):
     for split in range(2):
         write_toy(folder, {"tll": -1.0}, dataset="energy", method="star", num_layers=2, split=split)
         write_toy(folder, {"tll": -1.5}, method="mf", split=split, overrides={"training.learning_rate": 0.1})
+    for dataset in ("boston", "energy"):
+        write_toy(folder, {"tll": -1.0}, dataset=dataset, method="sgp", num_layers=1, budget="smoke")
+        card = "a card" if dataset == "energy" else None
+        write_toy(folder, {"tll": -2.0}, dataset=dataset, method="mf", budget="smoke", record={"gpu": card})
     write_toy(folder, {"tll": -1.25}, dataset=EVIL, method="gpr", num_layers=1, budget="laptop")
     return folder
 
@@ -165,6 +169,15 @@ def test_the_board_follows_the_budget(page):
     assert len(board(page)) == 4
 
 
+def test_seconds_on_a_gpu_are_not_averaged_with_those_of_processors(page):
+    page.get_by_role("combobox", name="budget").select_option("smoke")
+    assert {name: cells[:2] for name, cells in board(page).items()} == {
+        "sgp L1": ["1.00", "12.0"],
+        "mf L3": ["2.00", ""],
+    }
+    assert "Seconds are of runs on a processor; 1 run on a GPU is left out." in page.locator("main").inner_text()
+
+
 def test_runs_with_changed_settings_are_rows_of_their_own_on_request(page):
     box(page, "with changed settings").check()
     assert any("learning_rate" in name and name.startswith("mf L3") for name in board(page))
@@ -219,7 +232,7 @@ def test_a_number_leads_to_its_runs_with_hash_commit_and_command(page, results, 
     )
     assert link["x"] + link["width"] <= box["x"] + box["width"]  # not cut off
     page.get_by_role("button", name="Show all runs").click()
-    assert "of 25 entries" in page.locator(".dt-container:has(#run-list)").inner_text()
+    assert "of 29 entries" in page.locator(".dt-container:has(#run-list)").inner_text()
 
 
 def test_failed_runs_are_found_with_their_reason(page):

@@ -122,6 +122,15 @@ def test_time_left_comes_from_runs_on_the_same_data_or_is_scaled(results):
     assert each["naval", 2] == pytest.approx(10.0)  # as many iterations of as many rows
 
 
+def test_time_left_does_not_come_from_runs_with_other_settings(results):
+    """A model of sixteen times the inducing points takes longer."""
+    changed = {"method.num_inducing": 256}
+    write_seconds(results, 1000.0, method="mf", num_layers=2, dataset="energy", split=5, overrides=changed)
+    given = ("dataset=energy", "method=mf", "method.num_layers=2", "split=0", "budget=smoke")
+    assert seconds_each(planned(results, *given), results) == [None]
+    assert seconds_each(planned(results, *given, "method.num_inducing=256"), results) == [1000.0]
+
+
 def test_time_left_of_methods_without_counted_products_is_scaled_by_rows(results):
     runs = planned(results, "dataset=naval", "method=sgpr", "split=0", "budget=smoke", item="dgpbench_uci")
     write_seconds(results, 10.0, method="sgpr", num_layers=1, dataset="energy", split=5)

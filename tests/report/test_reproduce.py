@@ -133,7 +133,7 @@ def test_all_tables_that_have_records_are_written(stored, tmp_path, capsys):
     assert call("table", "all", "budget=smoke", stored, "--output", tmp_path / "tables") == 0
     written = sorted(path.name for path in (tmp_path / "tables").iterdir())
     assert written == [
-        f"{name}-smoke.md" for name in ("dgpbench_structures", "dgpbench_uci", TABLE1)
+        f"{name}-smoke.md" for name in ("dgpbench_frontier", "dgpbench_structures", "dgpbench_uci", TABLE1)
     ]  # they share runs
     assert "lindinger2020_tables3: no records of budget smoke" in capsys.readouterr().out
 

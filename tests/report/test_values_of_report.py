@@ -170,8 +170,19 @@ def test_an_items_page_explains_numbers_without_standard_errors(results):
     for method in ("aepmcm", "mf"):
         write_toy(results, {"rmse": 3.0, "tll": -2.0}, dataset="bimodal", protocol="hernandez2018", method=method)
     assert finding_of(results, "hernandez2018_table521") == (
-        "4 of 4 published cells are redone, 4 without a standard error are not judged."
+        "4 of 4 published cells are redone, 4 not judged (no published spread)."
     )
+
+
+def test_too_few_seconds_are_not_judged_for_that_reason(results, capsys):
+    seconds = {"tracing": 1.0, "training": 9.0, "prediction": 1.0, "total": 99.0}
+    write_toy(results, {"rmse": 9.0, "tll": -3.0}, task="fixed", dataset="year", method="aep",
+              protocol="hernandez2018", record={"seconds": seconds, "iterations": 100})  # fmt: skip
+    assert finding_of(results, "hernandez2018_table531") == (
+        "3 of 15 published cells are redone, 1 not judged (too few cells), 2 not judged (no published spread)."
+    )
+    assert main(["compare", "hernandez2018_table531", f"results_dir={results}"]) == 0
+    assert "- The paper prints no spreads.\n" in capsys.readouterr().out
 
 
 @pytest.mark.full
@@ -185,7 +196,7 @@ def test_an_items_page_names_all_seconds_that_disagree(results):
         write_toy(results, {"rmse": 9.0, "tll": -3.0}, task="fixed", dataset="year", method=method, overrides=overrides,
                   protocol="hernandez2018", record={"seconds": seconds, "iterations": 100})  # fmt: skip
     assert finding_of(results, "hernandez2018_table531") == (
-        "15 of 15 published cells are redone, 10 without a standard error are not judged. "
+        "15 of 15 published cells are redone, 10 not judged (no published spread). "
         "seconds_per_step: 3 of 5 judged cells (60 %) of similar relative cost, 1 faster, 1 slower; 0 left out. "
         "The misses are aepmcm_r20 L3 on year (slower), mf_r20 L3 on year (faster)."
     )

@@ -91,6 +91,48 @@ def test_seconds_per_step_are_training_without_tracing_by_iterations(results):
     assert only(made, metric="rmse")["mean"] == 9.0
 
 
+def test_seconds_of_processors_and_of_a_gpu_are_in_no_mean_together(results, capsys):
+    def write(split, seconds, gpu, method="mf"):
+        timing = {"tracing": 1.0, "training": seconds, "prediction": 1.0, "total": seconds + 2}
+        write_toy(results, {"tll": -2.0}, split=split, method=method, record={"seconds": timing, "gpu": gpu})
+
+    for split in range(2):
+        write(split, 10.0 + split, None)
+        write(split, 1.0, "a card", "star")
+    write(2, 1.0, "a card")
+    given = ["lindinger2020_table1", "dataset=boston", "method.num_layers=3", f"results_dir={results}"]
+    shown = {}
+    for narrowed in (("method=mf", "split=0,1"), ("method=mf", "split=0,1,2"), ("method=mf,star", "split=0,1"),
+                     ("method=star", "split=0,1")):  # fmt: skip
+        assert main(["table", *given, *narrowed, "--metric", "seconds_training"]) == 0
+        text = capsys.readouterr().out
+        cells = [line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| ")][1:]
+        shown[narrowed] = cells, "".join(line for line in text.splitlines() if line.startswith("- Seconds"))
+    left_out = "- Seconds are of runs on a processor; {} left out."
+    assert list(shown.values()) == [
+        (["10.50 (0.50)"], ""),
+        (["2/3"], left_out.format("1 run on a GPU is")),
+        (["10.50 (0.50)", "0/2"], left_out.format("2 runs on a GPU are")),
+        (["1.00 (0.00)"], "- Seconds are of runs on a GPU."),
+    ]
+    assert main(["table", *given, "method=mf", "split=0,1,2"]) == 0
+    text = capsys.readouterr().out
+    assert "-2.00 (0.00)" in text
+    assert "Seconds" not in text
+    assert main(["results", "trace", *given, "method=star", "split=0"]) == 0
+    text = capsys.readouterr().out
+    assert ", a card, " in text
+    assert " device=gpu " in text
+
+
+def test_seconds_of_a_step_have_digits_of_their_own(results, capsys):
+    seconds = {"tracing": 1.0, "training": 0.123, "prediction": 1.0, "total": 3.0}
+    write_toy(results, {"tll": -2.0}, record={"seconds": seconds})
+    given = ["lindinger2020_table1", "dataset=boston", "method=star", "method.num_layers=3", "split=0"]
+    assert main(["table", *given, f"results_dir={results}", "--metric", "seconds_per_step"]) == 0
+    assert " 0.00123 |" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("rows", "kept"), [(37, 3), (20, 2), (19, 1), (5, 1)])
 def test_the_final_elbo_is_the_mean_of_the_last_tenth_of_the_trace(results, rows, kept):
     elbo = 1e3 * np.sin(np.arange(rows) ** 2.0)  # neither the largest nor the last of the values is their mean
@@ -129,6 +171,18 @@ def test_direct_comparisons_are_mean_shares_and_differences(results):
     assert share["stderr"] == pytest.approx(standard_error(shares))
     assert difference["mean"] == pytest.approx(sum(means) / 4)
     assert difference["stderr"] == pytest.approx(standard_error(means))
+
+
+def test_a_failed_side_of_a_direct_comparison_is_counted(results, capsys):
+    compared(results, [np.full(30, 1.0)] * 3)
+    for method in ("star", "mf"):
+        write_toy(results, status="failed", method=method, task="extrapolation", split=3)
+    given = ("dataset=boston", "method=star,mf", "split=range(4)")
+    share = only(csv_of("table", "lindinger2020_table2", results, *given), metric="win_frequency")
+    assert (share["count"], share["wanted"], share["failed"]) == (3, 4, 1)
+    capsys.readouterr()
+    assert main(["table", "lindinger2020_table2", *given, f"results_dir={results}"]) == 0
+    assert "- 2 runs failed, diverged or timed out, and no mean counts them." in capsys.readouterr().out
 
 
 # Marks ----------------------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ def toy_record(
     iterations: int = 100,
     notes: list[Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    gpu: str | None = None,
 ) -> dict[str, Any]:
     """A record as run.py writes it.
 
@@ -54,7 +55,7 @@ def toy_record(
         "data": DATA | {"name": identity["dataset"]},
         "git": None,
         "versions": VERSIONS,
-        "host": {"num_threads": 1},
+        "host": {"num_threads": 1, "gpu": gpu},
         "started": "2026-01-01T00:00:00+00:00",
         "finished": "2026-01-01T00:00:12+00:00",
     }

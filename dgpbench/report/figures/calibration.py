@@ -1,4 +1,4 @@
-"""Calibration: predicted variance against distance and error (Lindinger et al. 2020, Fig. 3), PIT, reliability.
+"""Calibration: predicted variance against distance and error (Lindinger et al. 2020, Fig. 3), reliability.
 
 ``points`` are rows of ``points.parquet`` with the run's method and num_layers.
 """
@@ -19,8 +19,6 @@ from dgpbench.report.figures.style import entries, log_scale
 from dgpbench.runs import store
 from dgpbench.runs.compact_records import coverage_counts
 
-BINS = 10  # of the PIT
-
 
 def calibration_study(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Variance against distance and squared error against variance, over the test rows of all splits (Fig. 3)."""
@@ -31,20 +29,11 @@ def calibration_study(item: Item, runs: pd.DataFrame) -> list[Panel]:
     return panels
 
 
-def reliability(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """PIT histogram and reliability diagram of each data set."""
-    panels = []
-    for dataset, rows in per_dataset(tables(runs, store.POINTS)):
-        panels += curves(dataset, draw_pit_histogram, pit_density(rows), runs)
-        panels += curves(dataset, draw_reliability, interval_coverage(rows), runs)
-    return panels
-
-
 def reliability_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Reliability diagram of each data set, over all splits of complete cells; compact records are enough."""
     panels = []
     for name, rows in per_dataset(runs[runs["count"] >= runs["wanted"]]):
-        if len(frame := interval_coverage_of_runs(rows.assign(method=rows["series"]))):
+        if len(frame := interval_coverage(rows.assign(method=rows["series"]))):
             panels += curves(name, draw_reliability, frame, runs)
     return panels
 
@@ -92,27 +81,10 @@ def error_along_variance(points: pd.DataFrame) -> pd.DataFrame:
     return filtered.rename(columns={"x": "variance", "y": "squared_error"})
 
 
-def pit_density(points: pd.DataFrame) -> pd.DataFrame:
-    """Return histograms of the probability integral transform: columns left, right, density, deviation, and the method.
+def interval_coverage(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of targets in central intervals: columns nominal (0.05 to 0.95), observed, and the method.
 
-    A calibrated prediction has density 1; ``deviation`` is the standard deviation of a bin due to sampling alone.
-    """
-
-    def histogram(rows: pd.DataFrame) -> pd.DataFrame:
-        density, edges = np.histogram(rows["pit"], BINS, range=(0, 1), density=True)
-        deviation = np.sqrt((BINS - 1) / len(rows))  # of a binomial count with p = 1 / BINS, divided by its mean
-        return pd.DataFrame({"left": edges[:-1], "right": edges[1:], "density": density, "deviation": deviation})
-
-    return _for_each(points, histogram)
-
-
-def interval_coverage(points: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of targets in central intervals: columns nominal (0.05 to 0.95), observed, and the method."""
-    return _for_each(points, lambda rows: _pooled([(coverage_counts(rows["pit"].to_numpy()), len(rows))]))
-
-
-def interval_coverage_of_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return ``interval_coverage`` over the rows of several runs, from their files or else their compact records.
+    Over the rows of all runs of a method, from their files or else their compact records.
 
     :param runs: as ``collect`` returns them; those with neither are left out
     """
@@ -154,17 +126,6 @@ def draw_error_against_variance(frame: pd.DataFrame, ax: Axes) -> None:
     log_scale(ax, "x")
     log_scale(ax, "y")
     ax.set(xlabel="predicted variance (squared units of y)", ylabel="squared error / 0.455 (squared units of y)")
-
-
-def draw_pit_histogram(frame: pd.DataFrame, ax: Axes) -> None:
-    """Draw ``pit_density``; 1 is calibrated, the band is two standard deviations of sampling."""
-    deviation = float(frame["deviation"].max())
-    ax.axhspan(max(0, 1 - 2 * deviation), 1 + 2 * deviation, color="0.88", label="calibrated, by chance")
-    for name, look, rows in entries(frame):
-        edges = [*rows["left"], rows["right"].iloc[-1]]
-        ax.stairs(rows["density"], edges, label=name, color=look.colour, linestyle=look.line, linewidth=1.3)
-    ax.set(xlim=(0, 1), ylim=(0, 1.35 * max(frame["density"].max(), 1 + 2 * deviation)))
-    ax.set(xlabel="probability integral transform (no unit)", ylabel="density (no unit)")
 
 
 def draw_reliability(frame: pd.DataFrame, ax: Axes) -> None:

@@ -17,7 +17,7 @@ from dgpbench.report.figures.sources import NoRuns
 KINDS: dict[str, Callable[[Item, pd.DataFrame], list[Panel]]] = {
     kind.__name__: kind
     for kind in (
-        *(calibration.calibration_study, calibration.reliability, calibration.reliability_curves),
+        *(calibration.calibration_study, calibration.reliability_curves),
         *(posterior.covariance, posterior.block_correlations, posterior.normality),
         *(predictions.predictive_samples, predictions.predictive_histograms, predictions.layer_histograms),
         *(scores.score_bars, scores.elbo_boxes, scores.score_against_seconds, scores.score_beside_seconds),
@@ -43,23 +43,33 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
             f"no run of {item.name} at budget={item.budget} is done; `dgpbench reproduce {item.name}` makes them"
             + (f"; {elsewhere}" if elsewhere else "")
         )
-    panels = KINDS[name](item, done)
+    panels = panels_of(name, item, done)
     if not panels:
         raise UserError(f"the done runs of {item.name} have nothing to draw as {name}")
     total = cells.num_runs(item)
     state = f"{len(done)} of {total} runs" if len(done) < total else f"{total} run{'s' * (total != 1)}"
     state = "timings of bench steps" if done.empty else state
-    pages = {name: page(f"{item.title}\n{_which_runs(item, state)}", panels)}
+
+    def drawn(kind: str) -> str:  # the second line of a title, and a third one for seconds
+        timed = cells.timed_sentence(done) if "seconds" in kind else None
+        return "\n".join(filter(None, [_which_runs(item, state), timed]))
+
+    pages = {name: page(f"{item.title}\n{drawn(name)}", panels)}
     whole = item.title if item.kind == "table" else item.title.partition(": ")[0]  # a figure's ends in what it shows
     for more in item.options.get("also", []):
-        if panels := KINDS[more](item, done):
-            pages[more] = page(f"{whole}: {more.replace('_', ' ')}\n{_which_runs(item, state)}", panels)
+        if panels := panels_of(more, item, done):
+            pages[more] = page(f"{whole}: {more.replace('_', ' ')}\n{drawn(more)}", panels)
     if name == "score_bars":
         for key, (about, panel) in scores.rank_panels(item, done).items():
             what, _, metric = key.partition("_")
             words = "critical differences of mean ranks" if what == "ranks" else "best mean rank against the others"
             pages[key] = page(f"{item.title}\n{words}, {metric}, {_which_runs(item)}", [panel], 1, about)
     return pages
+
+
+def panels_of(kind: str, item: Item, done: pd.DataFrame) -> list[Panel]:
+    """Return the panels of one kind; those of seconds leave out the runs on a GPU unless all are."""
+    return KINDS[kind](item, cells.timed_alike(done) if "seconds" in kind else done)
 
 
 def _which_runs(item: Item, *state: str) -> str:

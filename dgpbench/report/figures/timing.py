@@ -43,7 +43,7 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
     """Return milliseconds per step with the sizes of the model.
 
     They are of the runs, or else of the tables that ``bench steps`` has written to a folder: rows of these methods, at
-    the most frequent batch, precision and threads.
+    the most frequent batch, precision, threads and device.
 
     :raises UserError: if there is neither
     """
@@ -57,7 +57,7 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
         return numbers.assign(method=list(runs["series"]), ms_per_step=list(milliseconds))
     tables = [pd.read_csv(path) for path in sorted(folder.glob("*.csv"))]
     tables = [bench for bench in tables if {"code", *ALIKE, *COLUMNS} <= set(bench)]  # not another kind of table
-    tables = [bench.assign(method=_series(bench)) for bench in tables]
+    tables = [bench.assign(method=_series(bench), device=bench.get("device", "cpu")) for bench in tables]
     ours = [bench[(bench["code"] == "dgpbench") & bench["ms_per_step"].notna()] for bench in tables]
     of_methods = [[rows[rows["method"] == method] for rows in ours] for method in methods]
     # The longest table of a method: a curve is of one session, since machines differ by the hour.
@@ -69,7 +69,7 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
             f"`dgpbench bench steps methods={names} M=64,128,256 --output {folder / 'steps.csv'}` makes some"
         )
     rows = pd.concat(longest, ignore_index=True)
-    for key in [key for key in (*ALIKE, "cpu") if key in rows]:
+    for key in [key for key in (*ALIKE, "device", "cpu") if key in rows]:
         rows = rows[rows[key] == rows[key].mode().iloc[0]]
     return rows
 

@@ -128,7 +128,10 @@ function show() {
   const datasets = [...form.querySelectorAll("[name=dataset]:checked")].map(box => box.value), metric = form.metric.value;
   const all = rows().filter(row => datasets.some(each => row.groups[each])), ranked = datasets.length ? all.filter(isWhole(datasets)) : [];
   rank(ranked, datasets);
-  for (const row of ranked) row.seconds = mean(datasets.map(each => row.groups[each].seconds));
+  for (const row of ranked) {
+    const seconds = datasets.map(each => row.groups[each].seconds);
+    row.seconds = seconds.includes(null) ? null : mean(seconds);
+  }
   const head = (name, more = {class: "number"}) => html("th", {scope: "col", ...more}, name);
   const cell = (value, text = value) => html("td", {class: "number", "data-order": value ?? ""}, text ?? "");
   const body = [...ranked, ...all.filter(row => !ranked.includes(row))].map(row => html("tr", {},
@@ -186,7 +189,7 @@ function differences(ranked, blocks) {  // Demsar (2006), Fig. 1; sorted by mean
 
 function pareto(ranked, datasets) {  // of one data set its scores, of several the mean ranks
   const one = datasets.length === 1, points = ranked.filter(row => row.seconds > 0).map(row => ({...row, loss: one ? score(row, datasets[0])[1] : row.rank}));
-  if (points.length < 2) return [note("This picture needs two ranked methods.")];
+  if (points.length < 2) return [note("This picture needs two ranked methods with seconds.")];
   points.sort((a, b) => a.seconds - b.seconds || a.loss - b.loss);
   const front = points.filter((each, place) => points.slice(0, place).every(before => before.loss > each.loss));
   // outliers beyond Tukey's outer fence would flatten the others
