@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dgpbench.config.settings import setting
+from dgpbench.data.standardise import varies
 from dgpbench.data.table import Table
 from dgpbench.errors import UserError
 from dgpbench.seeds import seed_for
@@ -100,7 +101,7 @@ def extrapolation(table: Table, task: TaskSettings, split: int, spec: Mapping[st
     X = table.encoded(np.arange(table.num_rows))[0][table.order]
     with np.errstate(over="ignore"):
         deviation = X.std(axis=0)
-    kept = (X.max(axis=0) > X.min(axis=0)) & (deviation > min_deviation(task, spec))
+    kept = varies(X) & (deviation > min_deviation(task, spec))
     if not (kept.any() and np.isfinite(deviation).all()):
         raise UserError(f"no feature of {table.name} varies enough, within float64's range, to extrapolate along")
     X = (X[:, kept] - X[:, kept].mean(axis=0)) / deviation[kept]

@@ -16,6 +16,7 @@ from dgpbench.predictive.scores import Predicted
 from dgpbench.predictive.warped import Warp, warped
 
 Found = GaussianMixture | Quantiles | Samples  # predictions in standard units
+ROUNDING = 4 * np.finfo(np.float64).eps  # relative difference of two results of the same sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +54,9 @@ class Standardiser:
         :param target_transform: name of a transform of the target to fit first, or ``none``
         :raises UserError: when the target or every feature is constant, or a deviation is out of float64's range
         """
-        if y.min() == y.max():
+        if not varies(y[:, None])[0]:
             raise UserError(f"the target is {y[0]:g} in all {len(y):,} training rows: there is nothing to learn")
-        # The computed deviation of a constant column may differ from 0 (naval's P1: 2e-16), so compare the values.
-        varies = X.max(axis=0) > X.min(axis=0)
-        kept = np.flatnonzero(varies & (_deviation(X) > min_deviation) if min_deviation else varies)
+        kept = np.flatnonzero(varies(X) & (_deviation(X) > min_deviation) if min_deviation else varies(X))
         if not len(kept):
             raise UserError(f"no feature varies on the {len(y):,} training rows: there is nothing to learn from")
         columns = np.column_stack([X[:, kept], y])
@@ -116,6 +115,16 @@ class Standardiser:
             raise ValueError("scaler.scale_X and scale_y must be above 0")
         warp = target_transform.from_json(plain["warp"]) if "warp" in plain else None
         return cls(kept, mean_X, scale_X, mean_y, scale_y, constant, warp)
+
+
+def varies(values: np.ndarray) -> np.ndarray:
+    """Check which columns of [N, D] vary by more than rounding, such as that of 0.3 and 0.1 + 0.2.
+
+    Deviations do not tell: that of a column of equal numbers may differ from 0 (naval's P1: 2e-16).
+    """
+    low, high = values.min(axis=0), values.max(axis=0)
+    with np.errstate(over="ignore"):
+        return high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))
 
 
 def _deviation(values: np.ndarray) -> np.ndarray:
