@@ -40,7 +40,7 @@ def record_of(overrides=None, **changed) -> dict:
         "seconds": {"tracing": 1.0, "training": 2.0, "prediction": 0.1, "total": 4.0},
         "iterations": 20,
         "config": CONFIG,
-        "config_hash": config_hash({}),
+        "config_hash": config_hash(CONFIG),
         "data": DATA,
         "git": None,
         "versions": {},

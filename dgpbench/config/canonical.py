@@ -10,12 +10,11 @@ from typing import Any
 def canonical(value: Any) -> str:
     """Return one text for equal values: 0.001 for 1e-3 and '1e-3', 20 for 20.0, true, null, [1,2] without spaces."""
     value = plain(value, str)
-    if isinstance(value, str):
-        try:
-            value = json.loads(value, parse_constant=str)
-        except ValueError:
-            return value
-    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":")) if not isinstance(value, str) else value
+    try:
+        parsed = json.loads(value, parse_constant=str) if isinstance(value, str) else value
+        return parsed if isinstance(parsed, str) else json.dumps(_whole(parsed), sort_keys=True, separators=(",", ":"))
+    except (ValueError, RecursionError):  # a text that is not JSON, or of too many brackets
+        return value
 
 
 def _whole(value: Any) -> Any:

@@ -57,7 +57,7 @@ def _parse(text: str) -> Any:
 
     try:
         return _parser().parse_override(text)
-    except HydraException:
+    except (HydraException, ValueError, RecursionError):  # the last two for thousands of digits or brackets
         if "=~" in text:
             raise UserError(f"{text!r}: the shell does not expand ~ within an argument; use $HOME") from None
         raise UserError(
@@ -77,7 +77,7 @@ def _quoted(text: str) -> str:
         quoted = f"{key}=[{','.join(items)}]"
     else:
         quoted = f"{key}={_in_quotes(value)}"
-    with suppress(HydraException):
+    with suppress(HydraException, ValueError, RecursionError):
         if value and _parser().parse_override(quoted):
             return shlex.quote(quoted)
     return "'dataset.path=\"my,file.csv\"'"

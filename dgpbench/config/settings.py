@@ -11,6 +11,7 @@ reads its attributes.
 import difflib
 import json
 import math
+import sys
 from collections import abc
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound="DataclassInstance")
+LARGEST, LARGEST_WHOLE = sys.float_info.max, 2**63 - 1  # larger ones fit neither a float nor a table's column
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", list: "a list"}
 
 
@@ -68,14 +70,15 @@ class Setting:
             return value
         converted = None if self.words and self.kind is str else self._convert(value)
         if converted is None or not self._holds(converted):
-            hint = did_you_mean(str(value), self.words)
+            is_large = self.kind is int and isinstance(value, int | float) and abs(value) > LARGEST_WHOLE
+            hint = f"; the largest is {LARGEST_WHOLE}" if is_large else did_you_mean(str(value), self.words)
             raise UserError(f"{key}={shown(value)} cannot be used; {key} takes {self.describe()}{hint}")
         return converted
 
     def _convert(self, value: Any) -> Any | None:
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
         if self.kind is int:
-            return int(value) if number and value == int(value) else None
+            return int(value) if number and value == int(value) and abs(value) <= LARGEST_WHOLE else None
         if self.kind is float:
             return float(value) if number else None
         if self.kind is str:

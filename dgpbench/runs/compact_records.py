@@ -122,20 +122,11 @@ def of_run(directory: str | Path) -> dict[str, Any]:
 
     :raises ValueError: if its files are damaged, or its settings name a folder of this machine
     """
-    import pandas as pd
-
     directory = Path(directory)
     record = records.read_record(directory)
     for text in _texts([record["identity"], record["config"]]):
         if without_folders(text) != text:
             raise ValueError(f"{directory} names a folder of this machine in its settings ({text}), and stays here")
-    tables = {}
-    for name in (name for name in (records.POINTS, records.TRACE) if name in record["files"]):
-        if (problem := records.file_problem(directory / name, record["files"][name])) is not None:
-            raise ValueError(problem)
-        tables[name] = pd.read_parquet(directory / name)
-    points, trace = tables.get(records.POINTS), tables.get(records.TRACE)
-    pit = None if points is None or "pit" not in points else points["pit"].to_numpy()
     seconds, steps = record["seconds"].get("training"), record["iterations"]
     sums = {name: stored["sha256"] for name, stored in record["files"].items()}
     return {
@@ -145,17 +136,39 @@ def of_run(directory: str | Path) -> dict[str, Any]:
         "host": {key: record["host"].get(key) for key in ("cpu", "threads")}
         | ({"gpu": record["host"]["gpu"]} if record["host"].get("gpu") else {}),
         "versions": dict(record["versions"]),
-        "started": record["started"],
+        "started": record.get("started"),
         "finished": record["finished"],
         "notes": [_short(note) for note in record["notes"]],
         **({"start": record["start"]} if "start" in record else {}),
         "files": sums | {records.RECORD: hashlib.sha256((directory / records.RECORD).read_bytes()).hexdigest()},
-        "split_digest": None if points is None else split_digest(points["row"]),
-        "elbo": None if trace is None else final_elbo(trace),
         "steps_per_second": steps / seconds if seconds and steps else None,
-        "pit_counts": None if pit is None else pit_counts(pit),
-        "coverage_counts": None if pit is None else coverage_counts(pit),
+        **_of_tables(directory, record["files"]),
     }
+
+
+def _of_tables(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fields that are numbers of a run's tables.
+
+    :raises ValueError: if a table is damaged, or has other columns than dgpbench writes
+    """
+    import pandas as pd
+
+    tables = {}
+    for name in (name for name in (records.POINTS, records.TRACE) if name in files):
+        if (problem := records.file_problem(directory / name, files[name])) is not None:
+            raise ValueError(problem)
+        tables[name] = pd.read_parquet(directory / name)
+    points, trace = tables.get(records.POINTS), tables.get(records.TRACE)
+    pit = None if points is None or "pit" not in points else points["pit"].to_numpy()
+    try:
+        return {
+            "split_digest": None if points is None else split_digest(points["row"]),
+            "elbo": None if trace is None else final_elbo(trace),
+            "pit_counts": None if pit is None else pit_counts(pit),
+            "coverage_counts": None if pit is None else coverage_counts(pit),
+        }
+    except (KeyError, TypeError) as problem:
+        raise ValueError(f"{directory} has other columns than dgpbench writes: {problem}") from None
 
 
 def split_digest(rows: "pd.Series") -> str:
@@ -351,25 +364,32 @@ def gather(files: Iterable[Lines]) -> Archive:
     runs: dict[str, StoredRecord] = {}
     pairs: dict[Pair, Comparison] = {}
     problems: list[str] = []
+    comparisons: list[Comparison] = []
     for file in files:
         problems += file.problems
-        lines: tuple[StoredRecord | Comparison, ...] = (*file.runs, *file.pairs)
-        for line in lines:
+        comparisons += file.pairs
+        for line in file.runs:
             try:
-                if isinstance(line, StoredRecord):
-                    runs[line.key] = best(runs.get(line.key), line) or line
-                else:
-                    pairs[line.pair] = newer(pairs.get(line.pair), line)
+                runs[line.key] = best(runs.get(line.key), line) or line
             except Contradiction as problem:
                 problems.append(f"{problem}; the first is shown")
+
+    def is_current(comparison: Comparison) -> bool:  # no run has been rerun since with other settings
+        hashes = [runs[key].record["config_hash"] for key in comparison.pair if key in runs]
+        return hashes == comparison.record["hashes"]
+
+    for comparison in sorted(comparisons, key=is_current):  # a current one replaces others, in whichever file it is
+        try:
+            pairs[comparison.pair] = newer(pairs.get(comparison.pair), comparison)
+        except Contradiction as problem:
+            problems.append(f"{problem}; the first is shown")
     against: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for (first, second), line in pairs.items():
-        both = [runs[key].record for key in (first, second) if key in runs]
-        if [record["config_hash"] for record in both] != line.record["hashes"]:
-            continue  # a run has been rerun since
-        tlls = [record["scores"].get("tll", math.nan) for record in both]
-        if not abs(tlls[0] - tlls[1] - line.record["tll_difference"]) > SAME:
-            against.setdefault(first, {})[second] = line.record
+    for (first, second), comparison in pairs.items():
+        if not is_current(comparison):
+            continue
+        tlls = [runs[key].record["scores"].get("tll", math.nan) for key in (first, second)]
+        if not abs(tlls[0] - tlls[1] - comparison.record["tll_difference"]) > SAME:
+            against.setdefault(first, {})[second] = comparison.record
     return Archive(runs, pairs, against, tuple(problems))
 
 

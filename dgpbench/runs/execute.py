@@ -58,8 +58,8 @@ def execute(run: Run, say: Callable[[str], None] = lambda text: None) -> Outcome
 def execute_together(runs: Sequence[Run]) -> list[Outcome]:
     """Train runs that differ in their split alone as one model; score and record each.
 
-    Where that is not possible, since their tables have unequal numbers of rows or one of them diverges, each run is
-    executed alone.
+    Where that is not possible, since their tables have unequal numbers of rows, one of them diverges, or one has a
+    record, which is never overwritten, each run is executed alone.
     """
     try:
         with ExitStack() as open_until_recorded:
@@ -67,6 +67,8 @@ def execute_together(runs: Sequence[Run]) -> list[Outcome]:
             for number, run in enumerate(runs):
                 table = datasets.load(run.dataset)
                 open_until_recorded.enter_context(store.lock(run.directory))
+                if (finished := finished_outcome(run)) is not None:  # by another process, since the runs were planned
+                    raise UserError(finished.message.splitlines()[0])
                 problems.append(prepare(run, table))
                 shown = run if number == 0 else run.without_progress()
                 monitored = monitoring(shown, table, timeout_seconds=run.limits.seconds)
@@ -76,13 +78,13 @@ def execute_together(runs: Sequence[Run]) -> list[Outcome]:
                 seeds = [seeds_of(run, problem.table) for run, problem in zip(runs, problems, strict=True)]
                 fits = fit_together(runs[0], [problem.train for problem in problems], seeds, monitors)
                 share = (time.perf_counter() - start) / len(runs)
-                outcomes = []
+                ended = []
                 for run, problem, monitor, fitted in zip(runs, problems, monitors, fits, strict=True):
                     monitor.started = time.perf_counter() - share
-                    outcomes.append(_recorded(run, problem, monitor, started, partial(predict_and_score, fitted)))
-                return outcomes
+                    ended.append(_recorded(run, problem, monitor, started, partial(predict_and_score, fitted)))
+                return ended
     except Exception as problem:  # such as a divergence of one, or too little memory for all
-        why = f"{type(problem).__name__}: {problem}"
+        why = str(problem) if isinstance(problem, UserError) else f"{type(problem).__name__}: {problem}"
         print(
             f"dgpbench: {len(runs)} splits cannot be trained as one model ({why}); each is trained alone",
             file=sys.stderr,
@@ -164,7 +166,11 @@ def _recorded(
         raise
     except (Exception, SystemExit) as problem_met:  # a method can fail in any way
         ending = Ending("failed", f"{type(problem_met).__name__}: {problem_met}", traceback.format_exc())
-    written = write(result if ending.status == "done" else None, ending)
+    try:
+        written = write(result if ending.status == "done" else None, ending)
+    except (ValueError, RecursionError) as problem_met:  # a plug-in's diagnostics cannot be written
+        ending = Ending("failed", f"{type(problem_met).__name__}: {problem_met}", traceback.format_exc())
+        written = write(None, ending)
     return Outcome(ending.status, str(run.directory), summary.of_run(written, run.directory))
 
 

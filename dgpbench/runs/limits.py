@@ -34,9 +34,8 @@ GRACE_SECONDS = 30.0  # for the step under way
 DYING_SECONDS = 5.0
 EXIT_CODE = 1
 EXIT_CODE_OF_WORKER = 124  # as timeout(1) has it: a worker that fails in some other way ends with 1
-ENDING = (
-    signal.SIGVTALRM
-)  # has no handler; by its exit code a pool distinguishes a hang from a worker killed for lack of memory
+# It has no handler; by its exit code a pool distinguishes a hang from a worker killed for lack of memory.
+ENDING = signal.SIGVTALRM
 HUNG = "the run passed its limit (timeout_minutes) and did not respond; its process was terminated"
 
 
@@ -178,7 +177,7 @@ def _send(pid: int, number: int) -> None:
 def write_if_newer(directory: Path, record: Mapping[str, Any]) -> None:
     """Write the record, unless the run has written its own after all."""
     stored = store.read_if_present(directory)
-    if stored is None or stored["started"] < record["started"]:
+    if stored is None or (stored.get("started") or "") < record["started"]:
         store.write_run(directory, record)
 
 

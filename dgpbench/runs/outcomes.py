@@ -12,9 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dgpbench.config.canonical import plain
 from dgpbench.methods.plugins import packages_of
 from dgpbench.runs import store
 from dgpbench.runs.problem import Problem
+from dgpbench.runs.record import RUN
 from dgpbench.runs.resolve import Run
 from dgpbench.system import provenance
 from dgpbench.training.monitor import Monitor
@@ -79,6 +81,8 @@ def compose(
 ) -> dict[str, Any]:
     """Return the record of a run, with what is known so far if it did not finish."""
     start = {} if result is None or result.start is None else {"start": result.start}
+    diagnostics = {} if result is None else plain(result.diagnostics, str)
+    num_parameters = diagnostics.get("num_parameters")  # which a plug-in may use for anything
     return {
         **asdict(ending),
         "identity": asdict(run.identity),
@@ -86,7 +90,7 @@ def compose(
         "scores": {} if result is None else result.scores,
         "seconds": log.seconds() | {"total": time.perf_counter() - log.started + log.earlier_seconds},
         "iterations": log.trace[-1].iteration if log.trace else 0,
-        "num_parameters": None if result is None else result.diagnostics.get("num_parameters"),
+        "num_parameters": num_parameters if RUN["num_parameters"].holds(num_parameters) else None,
         "notes": [{} if result is None else result.diagnostics, *log.retries],
         "config": run.config,
         "config_hash": run.config_hash,

@@ -10,7 +10,6 @@ import json
 import math
 import re
 import stat
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -18,7 +17,8 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Self
 
-from dgpbench.config.canonical import digest
+from dgpbench.config.canonical import config_hash, digest
+from dgpbench.config.settings import LARGEST, LARGEST_WHOLE
 
 SCHEMA = 2  # of record.json
 RECORD, POINTS, TRACE, POSTERIOR = "record.json", "points.parquet", "trace.parquet", "posterior.npz"
@@ -32,8 +32,6 @@ LARGEST_RECORD = 2**26  # bytes; records with a long list of columns have less t
 DEEPEST = 50  # levels of lists and mappings; Python's JSON reader and writer need stack for each
 ROUNDING = 1e-9  # relative: the order of a sum depends on the processor and on NumPy
 CLOCKS = 1.0  # seconds; earlier records measure the total with another clock than its parts
-LARGEST = sys.float_info.max  # pandas cannot hold larger integers as numbers
-LARGEST_WHOLE = 2**63 - 1
 
 
 # Fields ---------------------------------------------------------------------------------------------------------------
@@ -238,7 +236,9 @@ def _are_close(first: float, second: float) -> bool:
 
 
 def inconsistency(record: Mapping[str, Any]) -> str | None:
-    """Return a contradiction between numbers of a record, raw or compact; None if there is none."""
+    """Return a contradiction between fields of a record, raw or compact; None if there is none."""
+    if record["config_hash"] != config_hash(record["config"]):
+        return "it has another hash than its settings"
     seconds, rows = record["seconds"], record["data"]["n_test"]
     parts = sum(value for name, value in seconds.items() if name != "total")
     if parts > seconds["total"] + CLOCKS:
@@ -274,7 +274,8 @@ def file_problem(path: Path, stored: Mapping[str, Any]) -> str | None:
 def parse(text: str) -> Any:
     """Return the value of a JSON text.
 
-    :raises ValueError: if the text is not JSON, holds half of a surrogate pair, or is nested too deeply for a record
+    :raises ValueError: if the text is not JSON, holds half of a surrogate pair or a number that no float holds, or is
+        nested too deeply for a record
     """
     too_deep = f"it is nested more than {DEEPEST} levels deep"
     try:
@@ -293,7 +294,14 @@ def _not_json(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_not_json)
+def _finite(text: str) -> float:
+    """Refuse 1e999, which Python's reader takes for infinity."""
+    if math.isinf(value := float(text)):
+        raise ValueError(f"{text[:30]} is too large for a number")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_not_json, parse_float=_finite)
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

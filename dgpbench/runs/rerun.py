@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench.config import groups
-from dgpbench.config.canonical import config_hash
 from dgpbench.errors import UserError
 from dgpbench.methods.plugins import is_of_this_code
 from dgpbench.predictive.scores import METRICS, rows_from
@@ -56,7 +55,8 @@ def run_of(stored: StoredRecord, folder: str | Path, table: Sequence[str] = ()) 
     """Return the run of a record, with results in another folder and the recorded number of threads, if available.
 
     :param table: settings of a user's own table, ``dataset=csv dataset.path=FILE ...``: a record has its digest only
-    :raises UserError: if the run is not done, or its name now means other settings or other code
+    :raises UserError: if the run is not done, its name now means other settings or other code, or it starts from a run
+        that is missing
     """
     record, source = stored.record, stored.source
     if not stored.is_done:
@@ -86,6 +86,13 @@ def run_of(stored: StoredRecord, folder: str | Path, table: Sequence[str] = ()) 
             f"{source} was made with other settings than `dgpbench run {' '.join(arguments)}` has now; "
             f"its code is commit {commit_of(record)}"
         )
+    if run.init_from is not None:  # below the results of the record, not of the rerun
+        above = Path(source).absolute().parents
+        results_dir = next((each.parent for each in above if each.name in ("runs", compact_records.FOLDER)), Path())
+        start = results_dir / run.init_from
+        if not start.is_dir():
+            raise UserError(f"{source} starts from the parameters of {start}, which is missing; run that first")
+        run = replace(run, init_from=str(start))
     threads = min(record["host"].get("threads") or run.limits.num_threads, provenance.processors())
     device = "auto" if record["host"].get("gpu") else "cpu"
     limits = replace(run.limits, results_dir=str(folder), num_threads=threads, device=device, timeout_minutes=None)
@@ -104,11 +111,12 @@ def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:
     if record.get("split_digest", rows) != rows:
         return Verdict(False, f"the test rows differ: digest {record['split_digest']}, now {rows}")
     before, now = (
-        {"processor": host.get("cpu"), "GPU": host.get("gpu"), "threads": host.get("threads"), **each["versions"]}
+        {name: each["host"].get(key) for name, key in {"processor": "cpu", "GPU": "gpu", "threads": "threads"}.items()}
+        | {"initial parameters": (each.get("start") or {}).get("parameters_sha256")}
+        | each["versions"]
         for each in (record, new)
-        for host in [each["host"]]
     )
-    names = dict.fromkeys(("processor", "GPU", "threads", *sorted({*before, *now})))  # that may change the last bits
+    names = dict.fromkeys((*before, *sorted(now)))  # of what may change the last bits
     changes = [f"{name} {before.get(name)}, now {now.get(name)}" for name in names if before.get(name) != now.get(name)]
     bound = BOUNDS.get(record["identity"]["method"], OTHERS) if changes else 0.0
     table, beyond = _compared(record["scores"], new["scores"], bound, record["data"]["n_test"])
@@ -202,9 +210,8 @@ def verify_compact(results_dir: str | Path) -> tuple[int, list[str]]:
     problems = list(compact_records.gather(files.values()).problems)
     for path, lines in files.items():
         written = compact_records.encode((run.record for run in lines.runs), (pair.record for pair in lines.pairs))
-        if (
-            not lines.problems and (actual := path.read_bytes()) != written
-        ):  # this also finds digits that change no number
+        # The comparison also finds digits that change no number.
+        if not lines.problems and (actual := path.read_bytes()) != written:
             pairs = zip_longest(actual.split(b"\n"), written.split(b"\n"))
             number = next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
             what = "is not sorted and spelt as dgpbench writes it"
@@ -220,14 +227,12 @@ def verify_compact(results_dir: str | Path) -> tuple[int, list[str]]:
 def _problems_of_line(results_dir: Path, line: StoredRecord) -> Iterator[str]:
     """Check a compact record by itself, and against the run's own files if they exist."""
     record = line.record
-    if record["config_hash"] != config_hash(record["config"]):
-        yield f"{line.source} has another hash than its settings"
     if (problem := inconsistency(record)) is not None:
         yield f"{line.source} contradicts itself: {problem}"
     directory = Identity(**record["identity"]).directory(results_dir)
     try:
         raw = compact_records.of_run(directory)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (OSError, ValueError):
         return  # no raw run, or a damaged one, which `results verify` reports by itself
     if raw["status"] != "done" and line.is_done:
         return  # failed here, and done elsewhere

@@ -28,7 +28,6 @@ from dgpbench.training.settings import OPTIMISERS, TrainingSettings
 
 RECORDED_OF_DATA = ("name", "kind", "target", "seed", "num_rows")  # the rest of a data set's YAML changes no table
 TRANSFORM = "target_transform"  # changes no table either, but the training targets; the default "none" is left out
-
 TEST_FILE = "dataset.test_path"
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 HYDRAS = (*FOLDERS, "hydra.output_subdir", "hydra.verbose", "hydra/launcher")

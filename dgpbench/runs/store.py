@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING, DONE, BROKEN, CONFLICT = "missing", "done", "failed", "conflict"
+HALF = re.compile("[\ud800-\udfff]")
 NOT_FINITE: dict[str, Callable[[float], Any]] = {"config": str, "identity": str, "notes": lambda number: None}
 
 
@@ -77,12 +79,14 @@ def state_of(results_dir: str | Path, identity: Identity, config_hash: str) -> S
 def lookup(results_dir: str | Path, identity: Identity) -> StoredRecord | None:
     """Return the record of a run, raw or compact; None if there is none that can be read.
 
-    :raises Contradiction: if both exist and contradict each other
+    :raises Contradiction: if both exist and contradict each other, or the directory holds the record of another run
     """
     directory = identity.directory(results_dir)
-    raw = read_if_present(directory)
-    compact = compact_records.load(results_dir).runs.get(identity.key)
-    return best(None if raw is None else StoredRecord(raw, str(directory)), compact)
+    record = read_if_present(directory)
+    raw = None if record is None else StoredRecord(record, str(directory))
+    if raw is not None and raw.key != identity.key:
+        raise Contradiction(f"{directory} holds the record of another run, {raw.key}; move it away")
+    return best(raw, compact_records.load(results_dir).runs.get(identity.key))
 
 
 def find(results_dir: str | Path, *, raw: bool = True) -> Iterator[StoredRecord | ValueError]:
@@ -298,10 +302,14 @@ def write_run(
     files = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
     everything = {**record, "schema": SCHEMA, "files": files}
     values = {key: plain(value, NOT_FINITE.get(key, partial(_refuse, key))) for key, value in everything.items()}
-    for key in ("reason", "traceback"):  # the names of files in a message need not be valid text
-        values[key] = values[key] and values[key].encode("utf-8", "backslashreplace").decode()
-    if (problem := records.problem_of(values, records.RAW)) is not None:
-        raise ValueError(f"the record could not be read again: {problem}")
+    # The names of files in a message, or a plug-in's texts, need not be valid: halves of surrogate pairs are escaped.
+    text = HALF.sub(lambda half: rf"\\u{ord(half[0]):x}", json.dumps(values, ensure_ascii=False))
+    try:
+        values = records.parse(text)
+        if (problem := records.problem_of(values, records.RAW)) is not None:
+            raise ValueError(problem)
+    except ValueError as unreadable:
+        raise ValueError(f"the record could not be read again: {unreadable}") from None
     contents[RECORD] = _spelt({**values, "digest": records.digest_of(values)})
     with refusing_unwritable(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -363,8 +371,6 @@ def lock(
     :raises filelock.Timeout: if another process holds the run for longer than ``timeout``
     """
     run = Path(directory).absolute()
-    if len(run.parts) < 7 or run.parts[-6] != "runs":
-        raise ValueError(f"{directory} is not the directory of a run")
     path = run.parents[5] / ".locks" / f"{digest('/'.join(run.parts[-5:]))}.lock"
     with hold(path, timeout, lambda: say(f"another process is at {directory}: waiting until it ends")):
         yield

@@ -49,7 +49,7 @@ def start(num_threads: int, precision: str, device: str = "cpu", *, bare: bool =
             import gpflow
             import tensorflow as tf
 
-            with suppress(RuntimeError):  # TensorFlow has started already; the record has its number of threads
+            with suppress(RuntimeError):  # TensorFlow has started already, and keeps its threads and devices
                 tf.config.threading.set_intra_op_parallelism_threads(num_threads)
                 tf.config.threading.set_inter_op_parallelism_threads(1)
                 _choose(device)

@@ -177,3 +177,16 @@ def test_a_configuration_cannot_name_a_folder_that_names_code(tmp_path, monkeypa
     assert main(["run", place, "hydra/callbacks=x", "budget=smoke", "method=gpr", "dataset=diabetes"]) == 2
     one_sentence(capsys.readouterr().err)
     assert [path.name for path in tmp_path.iterdir()] == ["others"]
+
+
+@pytest.mark.parametrize("key", ["seed", "split", "training.max_iterations", "training.learning_rate"])
+@pytest.mark.parametrize("digits", [19, 400, 5000])
+def test_a_number_that_no_record_can_hold_is_refused_before_the_run(key, digits, capsys):
+    accepted = key == "training.learning_rate" and digits < 300
+    assert main(["validate", "method=star", f"{key}={'9' * digits}"]) == (0 if accepted else 2)
+    assert accepted or f"{key}=999" in one_sentence(capsys.readouterr().err)
+
+
+def test_thousands_of_brackets_are_refused(capsys):
+    assert main(["validate", "method=custom", f"method.blocks={'[' * 2000}{']' * 2000}"]) == 2
+    assert "is not an override of the form key=value" in one_sentence(capsys.readouterr().err)

@@ -279,7 +279,7 @@ def test_the_last_resort_keeps_a_record_that_the_run_has_written(tmp_path):
     from one_record import directory_of, record_of
 
     directory, started = directory_of(tmp_path), "2026-01-01T00:00:01+00:00"
-    store.write_run(directory, record_of(status="failed", reason="an earlier attempt"))
+    store.write_run(directory, record_of(status="failed", reason="an earlier attempt", started=None))
     limits.write_if_newer(directory, record_of(status="timeout", reason="this one", started=started))
     assert store.read_record(directory)["reason"] == "this one"
     limits.write_if_newer(directory, record_of(status="timeout", reason="this one again", started=started))

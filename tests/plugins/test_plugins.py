@@ -11,12 +11,13 @@ from pathlib import Path
 import fit_once
 import numpy as np
 import pytest
-from plugin_files import QUANTILES, QUICK, run
+from plugin_files import QUANTILES, QUICK, changed, run
 from test_check_method import GOOD, plugin
 
 from dgpbench.plugins import load_file
 from dgpbench.report.collect import collect
 from dgpbench.report.html_grids import with_groups
+from dgpbench.runs import store
 
 VERSION_THEN_RUN = """
 import sys
@@ -109,6 +110,25 @@ def test_a_method_that_ends_the_process_is_a_failed_run_with_a_record(tmp_path):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "diagnostics", "recorded"),
+    [
+        ("counts_in_tenths", "{'num_parameters': 12.5}", {"num_parameters": 12.5}),
+        ("names_half_a_character", r"{'file \udc80': 'a\udc80'}", {r"file \udc80": r"a\udc80"}),
+        ("reports_deeply", "[a := {}, [a := {'inner': a} for _ in range(60)]][1][-1]", None),
+        ("reports_in_a_circle", "[a := {}, a.update(own=a)][0]", None),
+    ],
+)
+def test_any_diagnostics_leave_a_record_that_can_be_read(name, diagnostics, recorded, tmp_path):
+    line = "        self.noise, F = settings.noise, self.features(train.X)\n"
+    path = changed(tmp_path, name, (line, f"{line}        self.diagnostics = {diagnostics}\n"))
+    left = run(tmp_path, name, f"--plugin={path}", status="done" if recorded else "failed")
+    assert store.verify_run(left.directory) == []
+    assert left.record["num_parameters"] is None
+    assert left.record["notes"] == [recorded or {}]
+    assert bool(left.scores) == bool(recorded)
+
+
 def test_an_installed_plug_in_needs_no_flag_and_has_version_and_digest(tmp_path):
     """In separate processes, since installed packages are looked up once."""
     metadata = tmp_path / "guest-1.5.dist-info"

@@ -59,7 +59,7 @@ OF_A_RUN = {
     "its scores is {'tll': '0'}": lambda line: line.update(scores={"tll": "0"}),
     "its scores is {'tll': 1000": lambda line: line.update(scores={"tll": 10**400}),
     "its scores is {'tll': None}": lambda line: line.update(scores={"tll": None}),
-    "its scores is {'tll': inf}": lambda line: line.update(scores={"tll": "TO BE 1e999"}),
+    "damaged: 1e999 is too large": lambda line: line.update(scores={"tll": "TO BE 1e999"}),
     "its scores lack tll": lambda line: line["scores"].pop("tll"),
     "it is done and has no scores": lambda line: line.update(scores={}),
     "NaN is not JSON": lambda line: line["scores"].update(tll=float("nan")),
@@ -90,6 +90,7 @@ OF_A_RUN = {
 OF_WHAT_IS_SHARED = {
     "its id is []": lambda line: line.update(id=[]),
     "its config is None": lambda line: line.update(config=None),
+    "1e999 is too large for a number": lambda line: line["config"].update(x="TO BE 1e999"),
     "its data is []": lambda line: line.update(data=[]),
     "it lacks config.method": lambda line: line["config"].pop("method"),
     "its config.method is None": lambda line: line["config"].update(method=None),

@@ -137,6 +137,24 @@ def test_a_line_names_no_folder_and_no_host(exported, tmp_path):
     assert lines_of(tmp_path)[0]["reason"] == "OSError: x.csv: 3/4 of it is gone"
 
 
+def test_a_record_without_its_start_time_is_exported(tmp_path):
+    forge(write_toy(tmp_path) / "record.json", lambda record: record.pop("started"))
+    assert export(tmp_path) == 0
+    assert [line["started"] for line in lines_of(tmp_path)] == [None]
+
+
+@pytest.mark.parametrize("lacking", ["row", "elbo", "a number of pit"])
+def test_a_run_with_tables_of_other_columns_is_named_and_left_out(tmp_path, capsys, lacking):
+    write_toy(tmp_path, split=0)
+    points, trace = toy_points(-1.0), toy_trace(-50.0)
+    points = points.assign(pit="x") if lacking == "a number of pit" else points.drop(columns=lacking, errors="ignore")
+    scores, trace = {"tll": -1.0}, trace.drop(columns=lacking, errors="ignore")
+    directory = write_toy(tmp_path, scores, split=1, points=points, trace=trace)
+    assert export(tmp_path) == 1
+    assert f"{directory} has other columns than dgpbench writes: " in capsys.readouterr().err
+    assert [line["identity"]["split"] for line in lines_of(tmp_path)] == [0]
+
+
 def test_a_run_that_began_in_a_folder_of_this_machine_stays_there(tmp_path, capsys):
     write_toy(tmp_path, split=0)
     write_toy(tmp_path, split=1, overrides={"init_from": "/somewhere/results/runs/a"})
@@ -303,3 +321,15 @@ def test_a_file_that_is_not_jsonl_is_not_imported(exported, tmp_path, capsys, na
     assert f"{file} cannot be imported; name a folder with runs/, a .jsonl file or a folder of them" in message
     assert len(message.splitlines()) == 1
     assert bytes_of(tmp_path) == {}
+
+
+def test_a_comparison_of_earlier_records_in_another_file_replaces_none(fresh, capsys):
+    """Two branches may have written it to two files, one of them before a run was rerun with other settings."""
+    given = ("table", "lindinger2020_table2", *GIVEN, f"results_dir={fresh}")
+    assert fit_once.command(*given) == 0
+    before = capsys.readouterr().out
+    stale = [signed(line | {"hashes": ["0" * 64] * 2, "win_frequency": 0.0}) for line in lines_of(fresh, "pair")]
+    for name in ("a.jsonl", "z.jsonl"):
+        (fresh / "records" / name).write_text("".join(stale))
+    assert fit_once.command(*given) == 0
+    assert capsys.readouterr().out == before

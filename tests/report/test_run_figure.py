@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from one_record import CONFIG, DATA
 from scipy.stats import binom
 
+from dgpbench.config.canonical import config_hash
 from dgpbench.errors import UserError
 from dgpbench.report.figures import run_figure as pictures
 from dgpbench.runs import store
@@ -52,7 +53,14 @@ def axes():
 def record_of() -> dict:
     empty = dict.fromkeys(("reason", "traceback", "git"))
     mappings = {"config": CONFIG, "data": DATA, "seconds": {"total": 1.0}, "versions": {}, "host": {}}
-    rest = {"status": "done", "iterations": 30, "config_hash": "", "started": "", "finished": "", "notes": []}
+    rest = {
+        "status": "done",
+        "iterations": 30,
+        "config_hash": config_hash(CONFIG),
+        "started": "",
+        "finished": "",
+        "notes": [],
+    }
     return empty | mappings | rest | {"identity": WHO, "scores": {"tll": -2.4, "rmse": 2.9}}
 
 

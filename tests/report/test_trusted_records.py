@@ -139,6 +139,7 @@ HOSTILE = {
     "negative seconds": lambda record: record["seconds"].update(total=-3576.0),
     "endless seconds": lambda record: record["seconds"].update(total="TO BE 1e999"),
     "scale": lambda record: record["data"].update(scale_y=0),
+    "an endless setting": lambda record: record["config"].update(x="TO BE 1e999"),
     "notes": lambda record: record.update(notes=[None]),
     "depth": lambda record: record.update(notes="TO BE DEEP"),
     "depth that is read": lambda record: record["config"].update(x=json.loads("[" * 600 + "]" * 600)),
@@ -187,7 +188,7 @@ def test_a_record_behind_a_link_back_is_counted_once(three, capsys):
     assert capsys.readouterr().out == before
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "forbidden", "cycle"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "forbidden", "loop", "cycle"])
 def test_a_foreign_file_in_a_records_folder_stops_no_command(three, capsys, kind):
     path = next(three.rglob("split1-seed0/record.json"))
     if kind == "cycle":
@@ -200,6 +201,8 @@ def test_a_foreign_file_in_a_records_folder_stops_no_command(three, capsys, kind
         path.symlink_to("/dev/zero")
     elif kind == "forbidden":
         path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
     capsys.readouterr()
     assert fit_once.command("table", *TABLE, f"results_dir={three}") == 0
     assert "| -2.51 (0.00) |" in capsys.readouterr().out  # the compact record of split 1 counts
@@ -276,3 +279,21 @@ def test_a_start_is_checked_against_the_digest_in_its_record(tmp_path, capsys):
     words = ("validate", "method=star", "dataset=boston", f"results_dir={tmp_path}", f"init_from={start}")
     assert fit_once.command(*words) == 2
     assert "has damaged parameters: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("depth", [900, 200_000])
+def test_a_setting_of_many_brackets_is_a_text(three, capsys, depth):
+    path = file_of(three)
+    lines = [json.loads(text) for text in path.read_text().splitlines()]
+    lines[-1]["identity"]["overrides"] = {"x": "[" * depth + "]" * depth}
+    lines[-1]["digest"] = digest_of(lines[-1])
+    path.write_text("".join(json.dumps(each, sort_keys=True, separators=(",", ":")) + "\n" for each in lines))
+    assert fit_once.command("results", "verify", str(three)) == 0
+    assert "3 compact records, 0 problems" in capsys.readouterr().out
+
+
+def test_a_record_with_the_hash_of_other_settings_is_found(tmp_path, capsys):
+    path = write_toy(tmp_path) / "record.json"
+    forge(path, lambda record: record["config"]["training"].update(learning_rate=1.0))
+    assert fit_once.command("results", "verify", str(tmp_path)) == 1
+    assert f"{path} contradicts itself: it has another hash than its settings" in capsys.readouterr().out

@@ -1,5 +1,7 @@
 """A user's own table with categories, gaps, dates and flags, from the file to record, summary and picture."""
 
+import shutil
+
 import fit_once
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import pytest
 from dgpbench.data import datasets
 from dgpbench.predictive import posterior_file
 from dgpbench.predictive.mixture import GaussianMixture
+from dgpbench.runs import store
 from dgpbench.runs.figure_data import partial_dependence, rows_of_one_feature
 from dgpbench.runs.problem import prepare
 from dgpbench.runs.resolve import resolve_overrides
@@ -133,3 +136,16 @@ def test_partial_dependence_is_the_mean_prediction_with_one_column_changed(given
     np.testing.assert_allclose(deviation, 4)
     np.testing.assert_allclose(effects[1], [[0, 2 * area.mean() + 10, 4], [1, 2 * area.mean() + 30, 4]])
     np.testing.assert_allclose(effects[3][:, 1], 2 * area.mean() + 10 + 20 * red.mean())  # a garden changes nothing
+
+
+def test_a_directory_that_was_renamed_to_that_of_another_table_is_not_its_run(given, finished, tmp_path, capsys):
+    """The settings of both runs are equal: the name alone has the table's digest."""
+    path = tmp_path / "other.csv"
+    houses()[5:].to_csv(path, index=False)
+    words = [f"dataset.path={path}" if text.startswith("dataset.path=") else text for text in given]
+    words += ["method=gpr", "budget=smoke", f"results_dir={tmp_path}"]
+    other = tmp_path / fit_once.identity(*words).directory
+    shutil.copytree(finished.directory, other)
+    assert fit_once.command("run", *words) == 2
+    assert f"{other} holds the record of another run, interpolation/houses-" in capsys.readouterr().err
+    assert store.verify_run(other) == [f"{other} holds the record of another run"]

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import shutil
+from pathlib import Path
 
 import fit_once
 import numpy as np
@@ -183,6 +185,21 @@ def test_a_run_that_starts_from_another_has_its_parameters(sparse, data, tmp_pat
     np.testing.assert_allclose(again.points["variance"], sparse.points["variance"], rtol=1e-9)
     assert again.scores == pytest.approx(sparse.scores, rel=1e-7)
     assert again.directory.name != sparse.directory.name
+
+
+@pytest.mark.full
+def test_a_rerun_starts_from_the_run_that_its_record_names(sparse, data, tmp_path, capsys):
+    shutil.copytree(sparse.directory.parents[5], tmp_path, dirs_exist_ok=True)
+    start = Path(*sparse.directory.parts[-6:])
+    given = (*data, "method=sgp", *SETTINGS, f'init_from="{start}"', f"results_dir={tmp_path}", *fit_once.QUIET)
+    assert fit_once.command("run", *given) == 0
+    (directory,) = {path.parent for path in tmp_path.rglob("record.json")} - {tmp_path / start}
+    capsys.readouterr()
+    assert fit_once.command("results", "redo", str(directory), *data) == 0
+    assert "the scores agree bit for bit" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / start)
+    assert fit_once.command("results", "redo", str(directory), *data) == 2
+    assert f"starts from the parameters of {tmp_path / start}, which is missing" in capsys.readouterr().err
 
 
 @pytest.mark.full

@@ -5,6 +5,7 @@ import json
 import fit_once
 import numpy as np
 import pytest
+from one_record import forge
 
 from dgpbench.cli import main
 from dgpbench.data.standardise import Regression
@@ -136,3 +137,18 @@ def test_runs_that_end_by_a_clock_or_need_a_mean_of_their_own_are_trained_alone(
 def test_batches_and_workers_exclude_each_other(capsys):
     assert main([*ITEM, "--batch-splits", "--workers", "2"]) == 2
     assert "leave --workers" in capsys.readouterr().err
+
+
+def test_a_record_is_not_overwritten_where_the_splits_of_its_cell_are_trained_as_one_model(tmp_path, capsys):
+    cell = [*ITEM, "method=sgp", *SHORT, f"results_dir={tmp_path}"]
+    assert main([*cell, "split=0"]) == 0
+    (path,) = tmp_path.rglob("record.json")
+    forge(path, lambda record: record.update(config_hash="0" * 64))
+    before = path.read_bytes()
+    capsys.readouterr()
+    assert main([*cell, "--batch-splits"]) == 2
+    assert path.read_bytes() == before
+    shown = capsys.readouterr().err
+    assert "1 refused" in shown
+    assert "3 splits cannot be trained as one model (" in shown
+    assert len(list(tmp_path.rglob("record.json"))) == 3
