@@ -199,7 +199,10 @@ def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
 
 
 def _done_runs(words: Sequence[str]) -> list[str]:
-    """Return the records of the done runs of an item, or of all items, narrowed by what names a run."""
+    """Return the records of the done runs of an item, or of all items, narrowed by what names a run.
+
+    A run that starts from another one is left out if that is elsewhere.
+    """
     from dgpbench.experiments.items import load
     from dgpbench.report import cells
     from dgpbench.report.collect import IDENTITY, collect
@@ -209,15 +212,19 @@ def _done_runs(words: Sequence[str]) -> list[str]:
         raise UserError(f"redo takes one item, not {' '.join(names)}")
     if names:
         item = load(names[0], overrides)
-        frame = cells.select(item, collect(item.results_dir, required=True))
+        results_dir = item.results_dir
+        frame = cells.select(item, collect(results_dir, required=True))
     else:
         values = dict(text.split("=", 1) for text in overrides)
-        frame = collect(values.pop("results_dir", "results"), required=True)
+        results_dir = values.pop("results_dir", "results")
+        frame = collect(results_dir, required=True)
         if unknown := set(values) - set(IDENTITY):
             raise UserError(f"{min(unknown)}= does not choose among runs; {', '.join(IDENTITY)} do")
         for key, value in values.items():
             frame = frame[frame[key].astype(str).isin(value.split(","))]
     frame = frame[(frame["status"] == "done") & (frame["dataset"].isin(groups.names("dataset")))]
+    starts = (changed.get("init_from") for changed in frame["overrides"])  # whose parameters no compact record has
+    frame = frame[[start is None or Path(results_dir, start).is_dir() for start in starts]]
     if frame.empty:
         raise UserError(f"no run that is done matches {' '.join(words) or 'all'}")
     return list(frame["path"])

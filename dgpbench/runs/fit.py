@@ -176,7 +176,8 @@ def axes_of(run: Run, table: Table) -> dict[str, object]:
 def initial_identity(run: Run, table: Table) -> Identity:
     """Return the identity of the run at ``init_from``.
 
-    :raises UserError: if it is missing or not finished, or was trained on other rows, on which this run may be tested
+    :raises UserError: if it is missing or not finished, was trained on other rows, on which this run may be tested, or
+        has parameters of other coordinates
     """
     _, record = _finished_start(run)
     before, task = Identity(**record["identity"]), run.config["task"]
@@ -186,6 +187,12 @@ def initial_identity(run: Run, table: Table) -> Identity:
             f"init_from={run.init_from} was trained on the rows of {before.task} split {before.split} of "
             f"{before.dataset}; a run starts from one of its own data set, task and split (here {task['name']} split "
             f"{run.split}), or it would be tested on rows that it was trained on"
+        )
+    whitened, own = (config["method"].get("whiten") for config in (record["config"], run.config))
+    if None not in (whitened, own) and whitened != own:
+        raise UserError(
+            f"init_from={run.init_from} has method.whiten={str(whitened).lower()}; with the other value its parameters "
+            "would be another posterior, so set the same one"
         )
     return before
 

@@ -187,6 +187,12 @@ def test_a_run_that_starts_from_another_has_its_parameters(sparse, data, tmp_pat
     assert again.directory.name != sparse.directory.name
 
 
+def test_a_run_that_starts_from_another_has_its_coordinates(sparse, data, tmp_path, capsys):
+    given = (*data, "method=sgp", *SETTINGS, f'init_from="{sparse.directory}"', "method.whiten=false")
+    assert fit_once.command("run", *given, f"results_dir={tmp_path}") == 2
+    assert "has method.whiten=true; with the other value" in capsys.readouterr().err
+
+
 @pytest.mark.full
 def test_a_rerun_starts_from_the_run_that_its_record_names(sparse, data, tmp_path, capsys):
     shutil.copytree(sparse.directory.parents[5], tmp_path, dirs_exist_ok=True)
