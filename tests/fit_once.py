@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_limits
 
 from dgpbench.cli import main
 from dgpbench.data.standardise import Regression
@@ -78,7 +79,8 @@ def fit(
     run = resolve_overrides([*overrides, *QUIET])
     sized = run.sized(train.X.shape, initial)
     monitor = Monitor(sized.training.max_seconds, checkpoints=checkpoints or Checkpoints())
-    predictor = fit_function(run.card.family)(train, sized, seeds, monitor)
+    with threadpool_limits(1):  # as a run has it: threads of OpenMP that share a core wait for each other
+        predictor = fit_function(run.card.family)(train, sized, seeds, monitor)
     return Fitted(predictor, monitor.trace)
 
 

@@ -9,7 +9,7 @@ QUICK = (
     "method.num_layers=2",
     "dataset=diabetes",
     "budget=smoke",
-    "training.max_iterations=260",
+    "training.max_iterations=310",
     "method.num_inducing=4",
 )
 

@@ -30,7 +30,7 @@ def started(capsys, folder, *overrides: str) -> list[str]:
         # 398 of 442 rows train; early stopping may end the published 20,000 iterations
         (["method=mf"], "398 training rows: at most 20,000 iterations, budget=paper; budget=laptop takes 2,000"),
         (["method=mf", "budget=laptop"], "398 training rows: 2,000 iterations, budget=laptop"),
-        (["method=mf", "training.max_iterations=300"], "398 training rows: at most 300 iterations, budget=paper"),
+        (["method=mf", "training.max_iterations=400"], "398 training rows: at most 400 iterations, budget=paper"),
         (
             ["method=mf", "budget=laptop", "training.max_seconds=90"],
             "398 training rows: at most 2,000 iterations or 90 s, budget=laptop",

@@ -25,4 +25,4 @@ def test_a_run_records_its_number_of_parameters_and_commands_print_it(tmp_path, 
     assert "1/10" in capsys.readouterr().out
     assert fit_once.command(*table, "split=0") == 0
     of_boston = M * 13 + 13 + 1 + NOISE + M + M * M
-    assert f"{of_boston}.00" in capsys.readouterr().out
+    assert f" {of_boston} |" in capsys.readouterr().out
