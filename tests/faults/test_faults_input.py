@@ -146,7 +146,7 @@ def test_sixty_overrides_run_in_a_path_that_file_systems_accept(tmp_path):
     for section, settings in (("method", run.method), ("training", run.training)):
         for name, setting in declared(type(settings)).items():
             value = getattr(settings, name)
-            if setting.kind is float and isinstance(value, float) and setting.high is None:
+            if setting.kind is float and isinstance(value, float) and setting.high is None and name != "beta":
                 changed.append(f"{section}.{name}={0.99 * value!r}")
     changed += [f"seed={seed}" for seed in range(56 - len(changed))] + ["seed=7"]
     arguments = ["method=star", "dataset=diabetes", "budget=smoke", *changed, f"results_dir={tmp_path}"]
