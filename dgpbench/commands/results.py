@@ -15,6 +15,7 @@ from dgpbench.errors import UserError
 from dgpbench.runs import compact_records, store
 from dgpbench.runs.compact_records import StoredRecord
 from dgpbench.system import files
+from dgpbench.system.progress import counted
 
 ACTIONS = {
     "verify": "verify every record, raw or compact, and the files beside it",
@@ -201,7 +202,7 @@ def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
 def _done_runs(words: Sequence[str]) -> list[str]:
     """Return the records of the done runs of an item, or of all items, narrowed by what names a run.
 
-    A run that starts from another one is left out if that is elsewhere.
+    Runs that start from one that is elsewhere are left out, and counted on standard error.
     """
     from dgpbench.experiments.items import load
     from dgpbench.report import cells
@@ -224,7 +225,12 @@ def _done_runs(words: Sequence[str]) -> list[str]:
             frame = frame[frame[key].astype(str).isin(value.split(","))]
     frame = frame[(frame["status"] == "done") & (frame["dataset"].isin(groups.names("dataset")))]
     starts = (changed.get("init_from") for changed in frame["overrides"])  # whose parameters no compact record has
-    frame = frame[[start is None or Path(results_dir, start).is_dir() for start in starts]]
+    can_start = [start is None or Path(results_dir, start).is_dir() for start in starts]
+    if left_out := can_start.count(False):
+        print(
+            f"dgpbench: {counted(left_out, 'run')} left out, since the start is not in {results_dir}", file=sys.stderr
+        )
+    frame = frame[can_start]
     if frame.empty:
         raise UserError(f"no run that is done matches {' '.join(words) or 'all'}")
     return list(frame["path"])

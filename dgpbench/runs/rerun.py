@@ -23,7 +23,7 @@ from dgpbench.runs.record import commit_of, inconsistency
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.system import provenance
 
-# In nats of the test log-likelihood, in interpolation; the largest measured ones (docs/explanation/reproducibility.md)
+# In nats of the test log-likelihood; the largest measured ones in interpolation (docs/explanation/reproducibility.md)
 # are smaller.
 # Exact methods and trees arrive at the same fit, and variational fits near the same optimum; power EP and networks
 # arrive at another one, and a chain that is rounded differently is another chain.
@@ -36,7 +36,6 @@ BOUNDS = {
     "sghmc": 1.5,
 }
 OTHERS = 0.3  # of methods that were not measured, among them plug-ins
-IN_EXTRAPOLATION = 15.0  # times as much: small differences of models are large ones of scores far from the data
 LARGEST_PART = 0.3  # of a score in units of y, and of the rows that a share counts
 ROWS = 2  # test rows that rounding may move across the end of an interval
 RELATIVE, ABSOLUTE = 1e-9, 1e-12  # of rescored values: the order of a sum depends on the processor and on NumPy
@@ -121,7 +120,6 @@ def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:
     names = dict.fromkeys((*before, *sorted(now)))  # of what may change the last bits
     changes = [f"{name} {before.get(name)}, now {now.get(name)}" for name in names if before.get(name) != now.get(name)]
     bound = BOUNDS.get(record["identity"]["method"], OTHERS) if changes else 0.0
-    bound *= IN_EXTRAPOLATION if record["identity"]["task"] == "extrapolation" else 1.0
     table, beyond = _compared(record["scores"], new["scores"], bound, record["data"]["n_test"])
     changes = changes or ["processor, versions and threads are the same"]
     why = ", ".join([*changes, f"code {commit_of(record)}, now {commit_of(new)}"])

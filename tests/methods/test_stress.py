@@ -14,9 +14,8 @@ QUICK = ("mf", "gpr")
 EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in METHODS]
 IN_FLOAT32 = [each for each in EACH if each.values[0] not in ("gpr", "sgpr", "fitc", "aep", "aepmcm")]
 SMOKE = ("budget=smoke", "progress=false", "plot=false")
-# In so few iterations these come half of the way: sampled inducing outputs, latent inputs, chains, hidden values that
-# start unordered.
-SLOW = ("fc_mc", "mf_lv", "sghmc", "sod", "sod_random")
+# In so few iterations these come half of the way: sampled inducing outputs, chains, hidden values that start unordered.
+SLOW = ("fc_mc", "sghmc", "sod", "sod_random")
 
 
 @pytest.fixture
@@ -56,11 +55,11 @@ def test_one_feature_is_learnt(method, tmp_path):
     # A subset's sampled values in few dimensions make k(Z_S, Z_S) nearly singular (docs/methods.md, "Subset of data"):
     # eight GPs a layer.
     own = ["method.width=8"] if method.startswith("sod") else []
-    iterations = 1000 if method.startswith(("sghmc", "sod")) else 300
+    iterations = 1000 if method.startswith(("sghmc", "sod")) else 400
     scores = fitted(tmp_path, method, *line(120, 1), f"training.max_iterations={iterations}", *own)
     # Predicting the training mean and deviation has an RMSE of 1.03 and a TLL of -1.45.
     assert scores["rmse"] < (0.5 if method in SLOW else 0.3)
-    assert scores["tll"] > (-0.6 if method in SLOW else 0.0)
+    assert scores["tll"] > (-0.6 if method in SLOW else 0.1)
 
 
 @pytest.mark.full
@@ -86,7 +85,8 @@ def test_two_training_rows_predict_a_value_near_theirs(method, tmp_path):
 @pytest.mark.parametrize("method", EACH)
 def test_every_row_twice_and_all_of_them_as_inducing_points(method, tmp_path):
     X, y = line(30, 2)
-    scores = fitted(tmp_path, method, np.r_[X, X], np.r_[y, y], "method.num_inducing=54")
+    more = ["training.max_iterations=200"] if method == "mf_lv" else []  # a latent input slows it
+    scores = fitted(tmp_path, method, np.r_[X, X], np.r_[y, y], "method.num_inducing=54", *more)
     # Most test rows are training rows too. The targets' deviation is 0.71.
     assert scores["rmse"] < (0.65 if method in SLOW else 0.5)
 

@@ -312,7 +312,9 @@ def test_a_rerun_on_other_rows_does_not_agree(fresh, monkeypatch, capsys):
 def test_a_run_whose_start_is_elsewhere_is_not_drawn(tmp_path, capsys):
     write_toy(tmp_path, overrides={"init_from": "runs/interpolation/boston/mf-L2/lindinger2020/split0-seed0"})
     assert fit_once.command("results", "redo", "--random", f"results_dir={tmp_path}") == 2
-    assert "no run that is done" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert f"1 run left out, since the start is not in {tmp_path}" in shown
+    assert "no run that is done" in shown
 
 
 @pytest.mark.parametrize(
