@@ -371,6 +371,8 @@ def lock(
     :raises filelock.Timeout: if another process holds the run for longer than ``timeout``
     """
     run = Path(directory).absolute()
+    if len(run.parts) < 7 or run.parts[-6] != "runs":
+        raise ValueError(f"{directory} is not the directory of a run")
     path = run.parents[5] / ".locks" / f"{digest('/'.join(run.parts[-5:]))}.lock"
     with hold(path, timeout, lambda: say(f"another process is at {directory}: waiting until it ends")):
         yield

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from one_record import directory_of, record_of
 
 from dgpbench.runs import store
@@ -56,3 +57,5 @@ def test_a_held_run_keeps_others_out_until_it_is_let_go(tmp_path):
 def test_locks_lie_beside_the_runs_and_nowhere_else(tmp_path):
     with store.lock(directory_of(tmp_path)):
         assert sorted(path.name for path in tmp_path.iterdir()) == [".locks"]
+    with pytest.raises(ValueError, match="not the directory of a run"), store.lock(tmp_path):
+        pass
