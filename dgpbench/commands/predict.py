@@ -48,7 +48,7 @@ def predict(options: Namespace) -> int:
         tf_session.start(model.description.num_threads, model.description.settings.precision, bare=True)
     path, unknown = Path(options.table), Counter[tuple[str, str]]()
     reading = _reading(model, options.overrides)
-    parts = _predicted(model, path, reading, quantiles, options.id, unknown)
+    parts = _predicted(model, path, reading, quantiles, list(dict.fromkeys(options.id)), unknown)
     if options.output is None:
         for number, frame in enumerate(parts):
             frame.to_csv(sys.stdout, index=False, header=number == 0, float_format=DIGITS)

@@ -106,7 +106,7 @@ def monitoring(run: Run, table: Table, checkpoints: Checkpoints | None = None, *
 
     :param more: further fields of the monitor
     """
-    title, objective = f"{run.card.name} on {table.name}", run.card.objective
+    title, objective = f"{run.card.name} on {table.name}", run.objective
     with tf_session.releasing_graphs(), progress(title, objective=objective, shown=run.limits.progress) as report:
         yield Monitor(run.training.max_seconds, report=report, checkpoints=checkpoints or Checkpoints(), **more)
 

@@ -86,7 +86,7 @@ def compose(
     return {
         **asdict(ending),
         "identity": asdict(run.identity),
-        "objective": run.card.objective,
+        "objective": run.objective,
         "scores": {} if result is None else result.scores,
         "seconds": log.seconds() | {"total": time.perf_counter() - log.started + log.earlier_seconds},
         "iterations": log.trace[-1].iteration if log.trace else 0,

@@ -32,6 +32,7 @@ TEST_FILE = "dataset.test_path"
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 HYDRAS = (*FOLDERS, "hydra.output_subdir", "hydra.verbose", "hydra/launcher")
 FEW = 100  # up to so many combinations of a sweep are all checked
+OBJECTIVES = {"tight": "tight ELBO", "predictive": "predictive log-likelihood"}  # by ``method.bound``
 _ABSENT = object()
 
 
@@ -43,7 +44,7 @@ class MethodCard:
     title: str
     citation: str  # key in conf/references.yaml
     family: str  # module of ``dgpbench.methods``
-    objective: str  # name of the objective that training maximises
+    objective: str  # name of what training maximises with ``method.bound=standard``
     optimisers: tuple[str, ...]  # supported ones, the default first
     precisions: tuple[str, ...]
     single_layer: bool
@@ -123,6 +124,11 @@ class Run:
     def directory(self):
         """The directory of its record."""
         return self.identity.directory(self.limits.results_dir)
+
+    @property
+    def objective(self) -> str:
+        """The name of what training maximises."""
+        return OBJECTIVES.get(getattr(self.method, "bound", ""), self.card.objective)
 
     @property
     def starts_from(self) -> str | None:

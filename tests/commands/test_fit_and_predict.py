@@ -106,7 +106,7 @@ def test_columns_are_copied_to_the_predictions_as_they_are(message, folder, tmp_
     new = pd.read_csv(folder / "new.csv", float_precision="round_trip")
     new = new.assign(id=[f"00{row}" for row in range(len(new))], mean=1.0, code=[0.1 + 0.2] * len(new))
     new.to_csv(folder / "named.csv", index=False)
-    assert predict(folder, tmp_path / "out.csv", "--id", "id", "--id=code", table="named.csv") == 0
+    assert predict(folder, tmp_path / "out.csv", "--id", "id", "--id=code", "--id=id", table="named.csv") == 0
     found = pd.read_csv(tmp_path / "out.csv", dtype=str)
     assert found.columns.tolist() == ["id", "code", "mean", "standard_deviation", "q0.05", "q0.5", "q0.95"]
     assert found["code"].tolist() == ["0.30000000000000004"] * len(new)

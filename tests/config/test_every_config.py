@@ -142,3 +142,18 @@ def test_composing_twice_equals_a_fresh_composition():
     again, other = resolve(compose(["method=star"])), resolve_overrides(["method=star", "dataset=energy"])
     assert (first.training.batch_size, again.training.batch_size) == (7, 512)
     assert replace(other, dataset=again.dataset, dataset_name=again.dataset_name) == again
+
+
+@pytest.mark.parametrize(
+    ("overrides", "objective"),
+    [
+        ("method=mf", "ELBO"),
+        ("method=mf method.bound=tight", "tight ELBO"),
+        ("method=mf method.bound=predictive", "predictive log-likelihood"),
+        ("method=dspp", "predictive log-likelihood"),
+        ("method=mf_lv", "importance-weighted ELBO"),
+        ("method=sghmc", "log joint"),
+    ],
+)
+def test_a_run_names_the_objective_that_it_trains(overrides, objective):
+    assert resolve_overrides(overrides.split()).objective == objective
