@@ -123,6 +123,7 @@ def draw_histogram(frame: pd.DataFrame, ax: Axes) -> None:
         gaussian = norm.pdf(grid, values.mean(), values.std())
         xlabel = "output y (units of y)"
         ax.plot(grid, gaussian, color="black", linestyle="--", label="Gaussian of equal mean and variance")
+    ax.locator_params(axis="x", nbins=6)  # numbers of five digits would overlap
     ax.set(xlabel=xlabel, ylabel="density (1 / unit)")
 
 
