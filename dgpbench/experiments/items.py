@@ -258,7 +258,8 @@ def _narrow(item: Item, overrides: Sequence[Any]) -> Item:
                 raise UserError(
                     f"{override.input_line}: {item.name} has no split {', '.join(absent)}; it has {', '.join(offered)}"
                 )
-        kept = [_narrowed(sweep, key, override) for sweep in sweeps]
+        is_common = len({sweep.values.get(key) for sweep in sweeps}) == 1
+        kept = [_narrowed(sweep, key, override, is_common) for sweep in sweeps]
         if not any(kept):
             offered = tuple(dict.fromkeys(value for sweep in item.sweeps for value in sweep.values.get(key, ())))
             raise UserError(
@@ -269,13 +270,16 @@ def _narrow(item: Item, overrides: Sequence[Any]) -> Item:
     return replace(item, sweeps=tuple(sweeps), external=external, results_dir=results_dir, narrowed=tuple(narrowed))
 
 
-def _narrowed(sweep: Sweep, key: str, override: Any) -> Sweep | None:
-    """Apply an override to a sweep and, if it offers the value too, to the series that it starts from."""
+def _narrowed(sweep: Sweep, key: str, override: Any, is_common: bool) -> Sweep | None:
+    """Apply an override to a sweep and, if it offers the value too, to the series that it starts from.
+
+    :param is_common: all sweeps of the item have the same values of the key, so that it defines no series
+    """
     if sweep.start is not None:
-        sweep = replace(sweep, start=_narrowed(sweep.start, key, override) or sweep.start)
+        sweep = replace(sweep, start=_narrowed(sweep.start, key, override, is_common) or sweep.start)
     offered = sweep.values.get(key, ())
     # A key that is swept, or that defines a series, is narrowed; any other is replaced in every run.
-    swept = key in AXES or sweep.series is not None or len(offered) != 1
+    swept = key in AXES or len(offered) != 1 or (sweep.series is not None and not is_common)
     if key in REPLACED or key not in sweep.values or key in sweep.scheduled or not swept:
         wanted = values_of(override, groups.names(key) if key in groups.GROUPS else offered)
         if len(wanted) != 1:

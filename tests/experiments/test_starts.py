@@ -227,3 +227,11 @@ def test_a_run_is_not_submitted_while_its_start_is_queued(arrays, tmp_path, monk
     assert sorted(key(run) for chunk in arrays for run in chunk.runs) == [("fc", 0), ("fc", 2), ("mf", 0), ("mf", 2)]
     assert "4 runs submitted" in messages[0]
     assert "1 in the queue already, 1 not yet, as the run that each starts from is in the queue" in messages[0]
+
+
+def test_a_setting_of_all_series_is_replaced_in_each_and_drops_none():
+    item = items.load("lindinger2020_fig4", ["budget=paper", "training.max_iterations=50", "method.num_inducing=32"])
+    steps = {sweep.series or sweep.values["method"]: sweep.values["training.max_iterations"] for sweep in item.sweeps}
+    assert steps == {("mf", "star", "fc"): ("50",), "fc_ng": ("50",)}
+    others = items.load("lindinger2020_fig4", ["optimiser=adam"])
+    assert [sweep.series for sweep in others.sweeps] == [None]
