@@ -19,8 +19,11 @@ PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): ("dgpbench_uci", "reliability_curves"),
     PurePosixPath("docs/images/dgpbench_frontier_calibration.png"): ("dgpbench_frontier", "reliability_curves"),
 }
-FRONTIER = "dgpbench_frontier"
-BUILT_ON = {"ppgpr": "sgp", "mf_tight": "mf", "mf_lv": "mf", "dspp": "mf", "star": "mf", "sghmc": "mf", "aepmcm": "mf"}
+NEWER = ("mf_tight", "mf_lv", "dspp", "star", "sghmc", "aepmcm")
+PAIRS = {  # of methods, by the table that shows their differences on equal splits
+    "dgpbench_frontier": {"ppgpr": "sgp"} | dict.fromkeys(NEWER, "mf"),
+    "dgpbench_subsets": dict.fromkeys(("sod_random", "sod_leverage", "sod_dpp"), "sod"),
+}
 NOTHING = "No run of this table has been made yet."
 SUMMARISED = ("tll", "crps")
 LEFT_OUT = "rmse"  # for short pages; `dgpbench table ITEM --metric rmse` prints it
@@ -130,15 +133,15 @@ def pictures_text(frame: pd.DataFrame) -> str:
     return "\n\n".join(found) or NOTHING
 
 
-def paired_text(frame: pd.DataFrame) -> str:
-    """Return each newer method's test log-likelihood less that of the method that it builds on, split by split."""
-    item = load(FRONTIER, guests=False)
+def paired_text(name: str, frame: pd.DataFrame) -> str:
+    """Return each method's test log-likelihood less that of the method that it builds on, split by split."""
+    item = load(name, guests=False)
     runs = done_runs(item, frame)
     if runs.empty:
         return NOTHING
     scores = runs.pivot_table(index=["dataset", "split"], columns="series", values="tll")
     grid = {}
-    for method, older in BUILT_ON.items():
+    for method, older in PAIRS[name].items():
         if {method, older} <= set(scores):
             pairs = (scores[method] - scores[older]).dropna().groupby("dataset", sort=False)
             cells_of = {name: f"{d.mean():+.2f} ± {d.sem():.2f} [{len(d)}]" for name, d in pairs if len(d) > 1}

@@ -42,7 +42,7 @@ def parts(frame: pd.DataFrame, found: results.Found) -> Mapping[str, Callable[[]
         **studies,
         **{name: partial(own_table.text, name, frame) for name in own_table.TABLES},
         "dgpbench_uci_summary": partial(own_table.summary, frame),
-        "dgpbench_frontier_pairs": partial(own_table.paired_text, frame),
+        **{f"{name}_pairs": partial(own_table.paired_text, name, frame) for name in own_table.PAIRS},
         "dgpbench_uci_pictures": partial(own_table.pictures_text, frame),
         **{f"{budget}_ablation": partial(laptop.ablation, STUDIES, budget, frame) for budget in laptop.BUDGETS},
         "laptop_picture": partial(laptop.picture_text, frame),
