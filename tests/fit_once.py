@@ -184,6 +184,7 @@ def _stand_in(spec: dict) -> Any:
 
 
 def _made_up(run: Any, problem: Any, log: Monitor) -> Any:
+    from dgpbench.predictive import posterior_file
     from dgpbench.predictive.mixture import GaussianMixture
     from dgpbench.predictive.scores import all_scores, per_row, points_table
     from dgpbench.runs.outcomes import Result
@@ -200,6 +201,7 @@ def _made_up(run: Any, problem: Any, log: Monitor) -> Any:
     mixture = GaussianMixture(mean, np.full(mean.shape, targets.var()))
     posterior = {f"diagonal_{layer}": np.eye(M)[None] for layer in range(1, L + 1)}
     posterior |= {f"samples_{layer}": draws.normal(size=(30, M)) for layer in range(1, L + 1)}
+    posterior |= posterior_file.of_draws(np.arange(3.0), draws.normal(size=(50, 3)), [draws.normal(size=(50, 3, 2))])
     rows = per_row(mixture, targets)
     kept = points_table(rows, problem.test.X, problem.train.X, problem.split.test)
     return Result({"num_parameters": 7}, all_scores(rows), kept, posterior, {"noise": np.ones(1)})

@@ -119,7 +119,7 @@ def test_aeps_energy_counts_the_rows_that_are_not_held_out():
     """Two of twelve rows are held out, so that the cavity and the sum are of ten."""
     X, y = rows(N + 2)
     kept = np.sort(np.random.default_rng(fit_once.SEEDS.holdout).permutation(N + 2)[2:])
-    stopping = ("training.early_stopping=true", "training.holdout_fraction=0.17", "training.max_iterations=260")
+    stopping = ("training.early_stopping=true", "training.holdout_fraction=0.17", "training.max_iterations=301")
     fitted = fit("aep", X, y, *STAY, *stopping, f"training.batch_size={N}", "method.power=0.5", num_layers=2)
     layers, s2, power = [Layer(fitted, 0), Layer(fitted, 1)], noise_variance(fitted), 0.5
     mean, variance = matched_moments(layers, X[kept], power)

@@ -219,12 +219,12 @@ def test_a_fit_started_from_parameters_stays_there_at_a_vanishing_rate(fitted):
 @pytest.mark.full
 def test_held_out_rows_leave_the_bound_and_are_scored_in_the_trace():
     """The ELBO is of the rows that stay, with their number as N; the score is the mean log-density of the others."""
-    steps, held = 261, 2
+    steps, held = 301, 2  # so few that the rule may act at iteration 300 alone, where the score still rises
     fit = deep(
         "mf",
         1,
         "training.early_stopping=true",
-        "training.early_stopping_start=0.97",  # so near the end that it never stops
+        "training.early_stopping_start=0.97",
         f"training.holdout_fraction={held / N}",
         f"training.max_iterations={steps}",
         f"training.decay_steps={steps - 1}",
