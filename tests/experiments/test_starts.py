@@ -235,3 +235,5 @@ def test_a_setting_of_all_series_is_replaced_in_each_and_drops_none():
     assert steps == {("mf", "star", "fc"): ("50",), "fc_ng": ("50",)}
     others = items.load("lindinger2020_fig4", ["optimiser=adam"])
     assert [sweep.series for sweep in others.sweeps] == [None]
+    with pytest.raises(UserError, match="optimiser=adam leaves nothing of lindinger2020_tables5"):
+        items.load("lindinger2020_tables5", ["optimiser=adam"])
