@@ -262,7 +262,7 @@ def test_a_published_table_opens_with_its_figures_and_sorts(page):
     expect(section.locator("svg").first).to_be_visible()
     heading = section.get_by_role("columnheader", name="sgp L1")
     heading.click()
-    assert heading.get_attribute("aria-sort") == "ascending"
+    expect(heading).to_have_attribute("aria-sort", "ascending")
 
 
 def test_a_hostile_name_is_shown_as_text(page):
