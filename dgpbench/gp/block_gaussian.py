@@ -67,7 +67,7 @@ class Blocks(NamedTuple):
         return tf.reshape(tf.transpose(grid, [0, 2, 1, 3]), tf.stack([widths[layer] * M, widths[earlier] * M]))
 
     def dense_factor(self) -> tf.Tensor:
-        """C as one matrix, [T M, T M]."""
+        """C as one matrix [T M, T M]: the slow, obvious form that tests compare with."""
         M = tf.shape(self.means[0])[-1]
         rows = []
         for layer, width in enumerate(self.structure.widths):
@@ -75,6 +75,11 @@ class Blocks(NamedTuple):
             row = [self.panel(layer, k) if k <= layer else None for k in range(len(zeros))]
             rows.append(tf.concat([zeros[k] if part is None else part for k, part in enumerate(row)], axis=1))
         return tf.concat(rows, axis=0)
+
+    def dense(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean [T M] and covariance S = C C^T [T M, T M] as plain arrays."""
+        C = self.dense_factor()
+        return tf.concat([tf.reshape(m, [-1]) for m in self.means], axis=0), tf.matmul(C, C, transpose_b=True)
 
     def sample(self, normals: list[tf.Tensor]) -> list[tf.Tensor]:
         """v = m + C e for standard normals e, one [R, T_l, M] a layer; the same shapes come back."""

@@ -39,6 +39,18 @@ def psi2_contracted(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor, Q: tf.Ten
     return tf.square(kernel.variance) * exponential_product(*_packed_exponent(kernel, Z, mu, v), _upper(Q) * twice)
 
 
+@check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "return: [B, M, M]")
+def psi2(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+    """psi2 in full, for tests: s^4 prod_d (1 + 2 v_d/l_d^2)^{-1/2} exp(-(z_md - z_kd)^2/(4 l_d^2) - ..)."""
+    M = Z.shape[0]
+    first, second = _pairs(M)
+    place = np.zeros([M, M], int)
+    place[first, second] = place[second, first] = np.arange(len(first))
+    U, V, of_row, of_pair = _packed_exponent(kernel, Z, mu, v)
+    packed = tf.exp(U @ V + of_row + of_pair)
+    return tf.square(kernel.variance) * tf.gather(packed, place, axis=1)
+
+
 @check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "psi1: [B, M]", "b: [T, M]", "W: [D, T]", "return: [B, T]")
 def cross_contracted(kernel, Z, mu, v, psi1: tf.Tensor, b: tf.Tensor, W: tf.Tensor) -> tf.Tensor:
     """b_t^T c w_t, with c_md = psi1_m v_d (z_md - mu_d) / (l_d^2 + v_d), without c's [B, M, D].
