@@ -58,7 +58,7 @@ def _checks() -> Iterator[Check]:
     try:
         tf_session.start(1, "float64")
         import pyarrow  # noqa: F401  its newest versions install beside numpy 1 but cannot be imported
-        import tensorflow_probability  # noqa: F401
+        import tensorflow_probability  # noqa: F401  checks that it fits TensorFlow
     except ImportError as problem:
         yield Check("imports", str(problem).splitlines()[0], False, "the versions above do not work together")
     else:

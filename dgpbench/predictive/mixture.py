@@ -19,7 +19,7 @@ class ShortRepr:
     """A ``repr`` with the shapes of arrays instead of their numbers, for a dataclass with ``repr=False``."""
 
     def __repr__(self) -> str:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # this class is no dataclass
         shown = {
             name: f"array{value.shape}" if isinstance(value, np.ndarray) else repr(value)
             for name, value in values.items()

@@ -119,7 +119,7 @@ def check_seeds(trial: Trial) -> str | None:
 
 def _shared_generators() -> tuple[Any, ...]:
     """Return the states of the generators that all code of a process shares."""
-    state: Any = np.random.get_state(legacy=False)  # noqa: NPY002
+    state: Any = np.random.get_state(legacy=False)  # noqa: NPY002  a method may use it
     return state["state"]["key"].tobytes(), state["state"]["pos"], random.getstate()
 
 
