@@ -258,7 +258,9 @@ def _narrow(item: Item, overrides: Sequence[Any]) -> Item:
                 raise UserError(
                     f"{override.input_line}: {item.name} has no split {', '.join(absent)}; it has {', '.join(offered)}"
                 )
-        is_common = key not in groups.GROUPS and len({sweep.values.get(key) for sweep in item.sweeps}) == 1
+        own = [sweep.values.get(key) for sweep in item.sweeps]
+        unknown = None in own and set(values_of(override, offered)).isdisjoint(offered)
+        is_common = key not in groups.GROUPS and (len(set(own)) == 1 or unknown)
         kept = [_narrowed(sweep, key, override, is_common) for sweep in sweeps]
         if not any(kept):
             offered = tuple(dict.fromkeys(value for sweep in item.sweeps for value in sweep.values.get(key, ())))
@@ -273,7 +275,8 @@ def _narrow(item: Item, overrides: Sequence[Any]) -> Item:
 def _narrowed(sweep: Sweep, key: str, override: Any, is_common: bool) -> Sweep | None:
     """Apply an override to a sweep and, if it offers the value too, to the series that it starts from.
 
-    :param is_common: all sweeps of the item share the key, which names no file of conf/, so that it defines no series
+    :param is_common: the override selects no series: the key names no file of conf/, and its value is the same in all
+        sweeps of the item, or given in some and in none as the override has it
     """
     if sweep.start is not None:
         sweep = replace(sweep, start=_narrowed(sweep.start, key, override, is_common) or sweep.start)

@@ -22,18 +22,23 @@ def progress(title: str, *, objective: str, shown: bool) -> Iterator:
     """
     title = printable(title)
     last = time.monotonic()
+    first: tuple[int, float] | None = None  # the first row's iteration, and when it came
 
     def text(row: Row) -> str:
         validation = "" if row.validation_tll is None else f"  validation TLL {row.validation_tll:.4f}"
         return f"{objective} {row.elbo:.2f}{validation}"
 
     def plain_line(row: Row, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last < PLAIN_SECONDS and row.iteration < total:
+        nonlocal first, last
+        now = time.monotonic()
+        if first is None or row.iteration <= first[0]:  # a fit that diverged was restarted
+            first = row.iteration, now
+        if now - last < PLAIN_SECONDS and row.iteration < total:
             return
-        last = time.monotonic()
-        left = row.seconds / row.iteration * (total - row.iteration)
-        remaining = f"  {left:.0f} s left" if row.iteration > 1 else ""  # the first may take no time, or all of it
+        last = now
+        done = row.iteration - first[0]
+        # By the clock: the seconds of a row are a share where several splits are trained as one model.
+        remaining = f"  {(now - first[1]) / done * (total - row.iteration):.0f} s left" if done else ""
         line = f"{title}: iteration {row.iteration:,}/{total:,}  {text(row)}{remaining}"
         print(line, file=sys.stderr, flush=True)
 

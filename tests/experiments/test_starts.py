@@ -233,6 +233,8 @@ def test_a_setting_of_all_series_is_replaced_in_each_and_drops_none():
     item = items.load("lindinger2020_fig4", ["budget=paper", "training.max_iterations=50", "method.num_inducing=32"])
     steps = {sweep.series or sweep.values["method"]: sweep.values["training.max_iterations"] for sweep in item.sweeps}
     assert steps == {("mf", "star", "fc"): ("50",), "fc_ng": ("50",)}
+    both = items.load("lindinger2020_tables5", ["training.decay_rate=0.9"])  # which only fc_ng sets, to 0.95
+    assert [sweep.values["training.decay_rate"] for sweep in both.sweeps] == [("0.9",), ("0.9",)]
     others = items.load("lindinger2020_fig4", ["optimiser=adam"])
     assert [sweep.series for sweep in others.sweeps] == [None]
     with pytest.raises(UserError, match="optimiser=adam leaves nothing of lindinger2020_tables5"):

@@ -127,6 +127,17 @@ def test_a_restarted_fit_is_timed_by_itself(clock):
 
 
 @pytest.mark.full
+def test_the_time_left_is_by_the_clock_where_seconds_are_the_share_of_a_split(monkeypatch, capsys):
+    now = iter([0.0, 10.0, 40.0])  # made, and two rows
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    with progress.progress("mf on boston", objective="ELBO", shown=True) as report:
+        report(TraceRow(10, 1.0, -5.0, None), 100)
+        report(TraceRow(40, 11.0, -5.0, None), 100)  # 30 iterations in 30 s, of which a third is this split's
+    first, second = capsys.readouterr().err.splitlines()
+    assert "left" not in first
+    assert second == "mf on boston: iteration 40/100  ELBO -5.00  60 s left"
+
+
 def test_a_real_run_prints_both_lines_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(progress, "FIRST_SECONDS", 0.0)
     draws = np.random.default_rng(0)
