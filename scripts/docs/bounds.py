@@ -39,7 +39,7 @@ def text(frame: pd.DataFrame) -> str:
             f"**{item.title}**, {budget_in_words(item)}{_with(item)}, protocol {item.protocol}, "
             f"{words.splits_in_words(runs['split'])}; final ELBO in nats, of standardised y.",
             grid_text(pd.DataFrame.from_dict(lines, orient="index"), "md", "data set"),
-            "Means over splits, and the mean difference ± its standard error; '9/10': higher on nine of ten splits.",
+            "Means over splits; the difference ± its standard error; and the splits on which STAR is higher.",
             f"![The ELBO of every split as box plots](../images/{PICTURE.name})",
         ]
     )

@@ -23,8 +23,8 @@ from scripts.docs.pictures import Picture
 STUDY, EXTRAPOLATION, OTHERS = "laptop_study", "laptop_study_extrapolation", "laptop_study_others"
 PRICED, ALONE = "lindinger2020_table1", "laptop_study_price"
 WAYS = {
-    "one at a time": "By a run of each cell, made one at a time on a split that no table uses",
-    "median": "By the median of the table's own runs of each cell",
+    "executed alone": "From one run of each cell, executed alone",
+    "median run": "From the median run of each cell of the table",
 }
 PICTURE = PurePosixPath("docs/images/laptop.png")
 BUDGETS = ("paper", "laptop")
@@ -60,8 +60,8 @@ def differences(name: str, frame: pd.DataFrame) -> str:
         [
             _summary(item, both, len(wanted)),
             grid,
-            f"A cell is the mean difference ± its standard error (pairs), 0/2 if there is none; {block.metric}: "
-            f"{unit_of(block.metric)}, and a difference above zero means that laptop is better.",
+            f"Each cell is the mean difference, laptop less paper, ± its standard error (number of pairs). "
+            f"{block.metric}: {unit_of(block.metric)}; above zero, laptop is better.",
             *_costs(name, frame),
         ]
     )
@@ -88,11 +88,11 @@ def _summary(item: Item, both: pd.DataFrame, number: int) -> str:
     hours = [both[f"seconds_training{side}"].sum() / 3600 for side in ("_base", "")]
     ratio = (both["seconds_training_base"] / both["seconds_training"]).median()
     return (
-        f"{len(means)} of {number} cells have a pair, {len(both)} of {num_runs(item)} pairs are there "
-        f"({words.splits_in_words(both['split'])}). The mean over cells is {means.mean():+.{digits}f}; below zero are "
-        f"{int((means < 0).sum())} of {len(means)} cells, and the lowest is {column_name(series, num_layers)} on "
+        f"{len(both)} of {num_runs(item)} pairs are available, in {len(means)} of {number} cells "
+        f"({words.splits_in_words(both['split'])}). The mean over cells is {means.mean():+.{digits}f}. It is below "
+        f"zero in {int((means < 0).sum())} of {len(means)} cells, lowest for {column_name(series, num_layers)} on "
         f"{dataset}, {lowest}. Training took {words.hours_text(hours[0])} hours at paper and "
-        f"{words.hours_text(hours[1])} at laptop; the median pair {ratio:.1f} times as long at paper."
+        f"{words.hours_text(hours[1])} hours at laptop; the median ratio of a pair is {ratio:.1f}."
     )
 
 
@@ -105,12 +105,14 @@ def _costs(name: str, frame: pd.DataFrame) -> list[str]:
 
 
 def price(frame: pd.DataFrame) -> str:
-    """What the whole of Table 1 costs at laptop: by a run of each cell, made one at a time on a split of its own, and
-    by the median of the table's runs, which may have shared their machines and be of any age.
+    """Estimate the core-hours of Table 1 at laptop in two ways.
+
+    From one run of each cell, executed alone on a split of its own; and from the median of the table's runs, which may
+    have shared their machines.
     """
     table, alone = (load(name, ["budget=laptop"]) for name in (PRICED, ALONE))
     costs = cells.wanted(table)
-    made = {"one at a time": done_runs(alone, frame), "median": done_runs(table, frame)}
+    made = {"executed alone": done_runs(alone, frame), "median run": done_runs(table, frame)}
     hours = pd.DataFrame({name: _hours(costs, runs) for name, runs in made.items() if not runs.empty})
     if hours.empty:
         return "No run of Table 1 has been made at this budget yet, and none on the split that its price is taken from."
@@ -121,7 +123,7 @@ def price(frame: pd.DataFrame) -> str:
         f"{num_runs(table)} runs."
         for name, found in hours.items()
     ]
-    costs_alone = [] if made["one at a time"].empty else [words.cost_sentence(made["one at a time"])]
+    costs_alone = [] if made["executed alone"].empty else [words.cost_sentence(made["executed alone"])]
     grid = grid_text(by_column.T.map(words.hours_text, na_action="ignore").fillna(""), "md", "core-hours")
     return "\n\n".join([" ".join(texts), grid, *costs_alone])
 
@@ -212,7 +214,8 @@ def _ablation(name: str, budget: str, frame: pd.DataFrame) -> str:
     rows = {setting: _row(part, columns, digits) for setting, part in both.groupby("setting")}
     grid = grid_text(pd.DataFrame.from_dict(rows, orient="index"), "md", "setting")
     about = (
-        "Mean difference to the study's own run ± standard error (pairs); above zero is better than the study's own."
+        "Each cell is the mean difference, changed setting less the study's own, ± its standard error (number of "
+        "pairs); above zero, the change is better."
     )
     title = f"**`{item.name}`, `budget={budget}`, {words.splits_in_words(both['split'])}**"
     return "\n\n".join([title, grid, about, words.failure_text(both)])

@@ -37,18 +37,24 @@ def text(name: str, frame: pd.DataFrame) -> str:
     if runs.empty:
         return NOTHING
     found = cells.of_runs(item, runs)
-    shown = [block for block in item.blocks if block.metric != LEFT_OUT]
+    shown = [block for block in item.blocks if block.metric != LEFT_OUT and _has_values(block.metric, found)]
     blocks = [_block(block.metric, block.digits, found[found["metric"] == block.metric], runs) for block in shown]
     return "\n\n".join(
         [
             f"**{item.title}**, {budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}.",
             *blocks,
-            f"A cell is the mean ± its standard error over splits, or done/wanted splits; '{cells.NONE}' where "
-            f"the predictions of a method have no such score, '{OUTSIDE}' where the table has no such runs.",
+            f"Each cell is the mean over splits ± its standard error; with missing splits, it is the number of "
+            f"finished splits out of those required. '{cells.NONE}': the method does not provide this score. "
+            f"'{OUTSIDE}': not part of this table.",
             words.cost_sentence(runs),
             words.failure_text(runs),
         ]
     )
+
+
+def _has_values(metric: str, found: pd.DataFrame) -> bool:
+    """Return whether any run has this metric."""
+    return bool(found.loc[found["metric"] == metric, "count"].sum())
 
 
 def summary(frame: pd.DataFrame) -> str:
@@ -94,7 +100,8 @@ def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> 
     left = [name for name in dict.fromkeys(names) if name not in methods]
     left += [name for name in dict.fromkeys(part["dataset"]) if name not in datasets]
     parts = [f"{metric} ({unit_of(metric)}):", grid_text(wide, "md", "method")]
-    notes = [f"Mean ranks are over {words.joined(over)}, among the methods that have a rank."] if len(ranks) else []
+    ranked = f"Mean ranks are over {words.joined(over)}; methods with an incomplete cell have no rank."
+    notes = [ranked] if len(ranks) else []
     notes += [f"Not run: {', '.join(left)}."] if left else []
     return "\n\n".join([*parts, " ".join(notes)] if notes else parts)
 
@@ -122,8 +129,8 @@ def pictures_text(frame: pd.DataFrame) -> str:
     """Return the pictures, or a line that explains their absence."""
     drawn = pictures(frame)
     titles = {
-        "score_beside_seconds": "Mean score against median seconds; the line joins methods that none beats in both",
-        "reliability_curves": "Observed against nominal coverage of central intervals, all splits together",
+        "score_beside_seconds": "Mean score against median seconds; the line joins methods that no other beats in both",
+        "reliability_curves": "Observed against nominal coverage of central intervals, over all splits",
     }
     found = [
         f"![{titles[kind]}](images/{path.name})"

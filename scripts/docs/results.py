@@ -307,16 +307,17 @@ def _notes(made: Comparison) -> list[str]:
     """Explain the cells and marks, and what the records lack."""
     rules = list(dict.fromkeys(rule_of(metric) for metric in made.cells["metric"]))
     verdicts = dict.fromkeys(word for rule in rules for word in rule.words)
-    some = " [n]: n splits only." if (made.cells["wanted"] < made.cells["splits"]).any() else ""
+    some = " [n]: only n splits are done." if (made.cells["wanted"] < made.cells["splits"]).any() else ""
+    some += " 1/10: splits done of those required." if (made.cells["count"] < made.cells["wanted"]).any() else ""
     notes = [
-        f"A cell is ours ± standard error (published ± standard error), or done/wanted splits.{some}",
+        f"Each cell: our mean ± standard error (published mean ± standard error).{some}",
         f"{', '.join(f'{MARKS[word]} {word}' for word in verdicts)}: [rules](index.md#how-to-read-the-tables).",
         *([sentence] if "as printed" not in (sentence := published.spread_sentence(made.item.name)) else []),
         *_read_as_deviations(made),
     ]
     notes += [PAIRED] if made.cells["paired"].any() else []
     if unknown := int(made.cells["unknown"].sum()):
-        notes.append(f"{counted(unknown, 'value')} could not be had from the compact records.")
+        notes.append(f"Not in the compact records: {counted(unknown, 'value')}.")
     return notes + ([made.item.note] if made.item.note else [])
 
 
@@ -330,4 +331,4 @@ def _read_as_deviations(made: Comparison) -> list[str]:
     in_errors = made.cells["difference"] / np.hypot(made.cells["stderr"], np.array(errors, dtype=float))
     counts = _counts(replace(made, cells=judge(made.cells.assign(in_errors=in_errors))))
     named = ", ".join(f"{counts[verdict]} {verdict}" for verdict in list(VERDICTS)[:3])
-    return [f"Read as standard deviations, the printed spreads give: {named}."]
+    return [f"If the printed spreads are standard deviations: {named}."]

@@ -84,13 +84,13 @@ def failure_text(runs: pd.DataFrame) -> str:
     """List the failures, and the fits restarted at a larger jitter."""
     lines = failures(runs)
     number = int(runs["status"].isin(store.FAILED).sum())
-    head = f"Failures: {counted(number, 'run')}, which no mean counts." if lines else "Failures: none."
-    head = " ".join(filter(None, [head, begun_again_text(runs)]))
+    head = f"Failures: {counted(number, 'run')}, excluded from the means." if lines else "Failures: none."
+    head = " ".join(filter(None, [head, restarts_text(runs)]))
     return "\n".join([head, "", *(f"- {line}" for line in lines)]) if lines else head
 
 
-def begun_again_text(runs: pd.DataFrame) -> str:
-    """'Begun again at a larger jitter: 3 runs (mf L2 on naval 2, sgp L1 on yacht 1).', or nothing."""
+def restarts_text(runs: pd.DataFrame) -> str:
+    """'Restarted with a larger jitter: 3 runs (mf L2 on naval 2, sgp L1 on yacht 1).', or nothing."""
     again = runs[[any("retry" in note for note in record["notes"]) for record in runs["compact"]]]
     if again.empty:
         return ""
@@ -98,7 +98,7 @@ def begun_again_text(runs: pd.DataFrame) -> str:
     cells = (
         f"{column_name(series, layers)} on {dataset} {number}" for (series, layers, dataset), number in groups.items()
     )
-    return f"Begun again at a larger jitter: {counted(len(again), 'run')} ({', '.join(cells)})."
+    return f"Restarted with a larger jitter: {counted(len(again), 'run')} ({', '.join(cells)})."
 
 
 def _line(text: str) -> str:

@@ -258,7 +258,7 @@ def test_printed_variances_are_also_read_as_deviations(tmp_path, monkeypatch):
     assert docs(str(tmp_path)) == 0
     text = part(tmp_path, "jain2021_table1")
     assert rows(text)["boston"]["sgp L1"] == "2.555 ± 0.010 (2.455 ± 0.1) ≈"
-    assert "Read as standard deviations, the printed spreads give: 0 agree, 0 better, 1 worse." in text
+    assert "If the printed spreads are standard deviations: 0 agree, 0 better, 1 worse." in text
 
 
 # README ---------------------------------------------------------------------------------------------------------------
@@ -306,9 +306,9 @@ def test_restarted_fits_are_counted_beside_failures(tmp_path, monkeypatch):
     assert fit_once.command("results", "export", f"results_dir={tmp_path}/results") == 0
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
-    message = "Failures: none. Begun again at a larger jitter: 3 runs (sgp L1 on naval 2, sgp L1 on yacht 1)."
+    message = "Failures: none. Restarted with a larger jitter: 3 runs (sgp L1 on naval 2, sgp L1 on yacht 1)."
     assert message in part(tmp_path, "dgpbench_uci")
-    assert "Failures: none. Begun again at a larger jitter: 2 runs (" in part(tmp_path, "lindinger2020_table1")
+    assert "Failures: none. Restarted with a larger jitter: 2 runs (" in part(tmp_path, "lindinger2020_table1")
 
 
 @pytest.mark.full
@@ -327,11 +327,11 @@ def test_the_cost_of_table_1_is_ten_times_each_cells_median_run(tmp_path, monkey
     write_pages(tmp_path)
     assert docs(str(tmp_path)) == 0
     text = part(tmp_path, "laptop_price")
-    assert "made one at a time on a split that no table uses: 0.075 core-hours for 10 of 640 runs. By the" in text
-    assert "median of the table's own runs of each cell: 0.3 core-hours for 20 of 640 runs." in text
+    assert "From one run of each cell, executed alone: 0.075 core-hours for 10 of 640 runs. From the" in text
+    assert "median run of each cell of the table: 0.3 core-hours for 20 of 640 runs." in text
     assert rows(text) == {
-        "one at a time": {"sgp L1": "0.075", "mf L2": ""},
-        "median": {"sgp L1": "0.1", "mf L2": "0.2"},
+        "executed alone": {"sgp L1": "0.075", "mf L2": ""},
+        "median run": {"sgp L1": "0.1", "mf L2": "0.2"},
     }
     assert "Cost: 1 run, 0.0075 core-hours" in text
 
@@ -342,10 +342,10 @@ def test_laptop_is_compared_with_paper_in_pairs(made):
     assert table["boston"]["mf L2"] == "+0.020 ± 0.030 (2)"  # +0.05 and -0.01
     assert table["energy"]["mf L2"] == "-0.100 (1)"
     assert table["naval"]["star L3"] == "0/2"
-    assert "2 of 40 cells have a pair, 3 of 80 pairs are there (splits 10 and 11)." in text
-    assert "The mean over cells is -0.040; below zero are 1 of 2 cells" in text
-    assert "the lowest is mf L2 on energy, -0.100 (1)" in text
-    assert "3.0 hours at paper and 0.3 at laptop; the median pair 10.0 times as long at paper" in text
+    assert "3 of 80 pairs are available, in 2 of 40 cells (splits 10 and 11)." in text
+    assert "The mean over cells is -0.040. It is below zero in 1 of 2 cells" in text
+    assert "lowest for mf L2 on energy, -0.100 (1)" in text
+    assert "3.0 hours at paper and 0.3 hours at laptop; the median ratio of a pair is 10.0" in text
     # three runs of 3,960 s at each budget
     assert "`budget=laptop`. Cost: 3 runs, 3.3 core-hours" in text
 
