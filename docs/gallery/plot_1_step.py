@@ -3,7 +3,7 @@ A step
 ======
 
 A function with an edge, fitted by an exact GP, by mean field (``mf``) and by ``aepmcm``, the last two with hidden
-layers. The exact GP has one lengthscale for the edge and the plains, so it oscillates at the ends; the deep GPs have
+layers. The exact GP has the same lengthscale at the edge and elsewhere, so it oscillates at the ends. The deep GPs have
 a sharper edge, and wide intervals only where there are no data.
 """
 

@@ -2,9 +2,9 @@
 Draws from a deep prior
 =======================
 
-Functions drawn from a GP, and from two and six GPs put one after the other, as in Figs. 4.0.2 and 4.3.5 of Hernandez-
-Munoz (2018). A composition changes fast in some places and hardly at all in others, which no stationary kernel does.
-With more layers the functions become flat with few steps: from y, x cannot be found again (Duvenaud et al. 2014).
+Functions drawn from a GP, and from compositions of two and six GPs, as in Figs. 4.0.2 and 4.3.5 of Hernandez-Munoz
+(2018). Unlike a draw from a stationary kernel, a composition changes fast in some places and hardly at all in others.
+With more layers the functions become flat with few steps, and x cannot be recovered from y (Duvenaud et al. 2014).
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Structures of the posterior
 ===========================
 
-Which pairs of GPs, in three layers of 5, 5 and 1, have a block in the factor C of the posterior covariance C C^T
-(Lindinger et al. 2020, Sec. 3; ``chain`` is ours). The diagonal is always there; mean field has nothing else.
+The pairs of GPs that have a non-zero block in the factor C of the posterior covariance C C^T, for three layers of 5, 5
+and 1 GPs (Lindinger et al. 2020, Sec. 3; ``chain`` is ours). Mean field has only the diagonal.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 A table with categories, dates and gaps
 =======================================
 
-A frame with text, dates and missing values is fitted after four settings say how to read it. The predicted price grows
-with the area at a rate that depends on the district, and the bands widen with the price, since its logarithm is fitted.
+A data frame with text, dates and missing values is fitted; four settings define how it is read. The predicted price
+grows with the area at a rate that depends on the district. The bands widen with the price, since its logarithm is
+fitted.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ A plug-in
 =========
 
 A method of your own, here k nearest neighbours with a Gaussian around their mean, is loaded from a file and used like
-every other method. Its prediction is a staircase with a spread from few neighbours; the exact GP on the same rows is
-smooth.
+every other method. Its prediction is a step function, with a spread estimated from few neighbours. The exact GP on the
+same rows is smooth.
 """
 
 from pathlib import Path

@@ -2,8 +2,8 @@
 Learning curves against seconds
 ===============================
 
-``training.trace_test`` scores the test rows during training, and the trace of each run has these scores beside the
-seconds. A step of ``star`` takes about twice as long as one of ``mf``, so that it reaches the level of ``mf`` later,
+With ``training.trace_test`` the test rows are scored during training, and the trace of each run has these scores and
+the seconds. A step of ``star`` takes about twice as long as one of ``mf``, so it reaches the level of ``mf`` later,
 although it ends higher on this split.
 """
 
