@@ -53,8 +53,9 @@ def text(name: str, frame: pd.DataFrame) -> str:
 
 
 def _has_values(metric: str, found: pd.DataFrame) -> bool:
-    """Return whether any run has this metric."""
-    return bool(found.loc[found["metric"] == metric, "count"].sum())
+    """Return whether a metric needs a grid: a done run has it, or none is done yet."""
+    part = found[found["metric"] == metric]
+    return bool(part["count"].sum() or not part["done"].sum())
 
 
 def summary(frame: pd.DataFrame) -> str:
