@@ -11,6 +11,7 @@ from toys import spread_over, toy_points, toy_trace, write_toy
 
 from dgpbench.report.figures import style
 from dgpbench.runs.rerun import Rescored
+from scripts.docs import own_table, pages
 
 # Our own table --------------------------------------------------------------------------------------------------------
 
@@ -192,3 +193,14 @@ def test_bounds_are_compared_on_splits_that_both_methods_have(tmp_path):
     settings = "method.hidden_scale=0.1 training.batch_size=2560 training.num_samples=null training.average_last=0"
     assert f"`{settings}`" in text
     assert (tmp_path / "docs" / "images" / "lindinger2020_figs5.png").stat().st_size > 10_000
+
+
+@pytest.mark.full
+def test_a_metric_that_no_run_has_gets_no_grid(tmp_path):
+    for method in ("mf", "star"):
+        who = {"method": method, "num_layers": 3, "dataset": "boston", "budget": "laptop", "split": 0}
+        write_toy(tmp_path / "results", {"tll": -2.5}, **who, **COST)
+    assert fit_once.command("results", "export", f"results_dir={tmp_path}/results") == 0
+    text = own_table.text("dgpbench_structures", pages.records(tmp_path)[0])
+    assert "tll (nats" in text
+    assert "num_parameters (" not in text
