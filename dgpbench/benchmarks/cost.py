@@ -64,10 +64,16 @@ def least_seconds(run: Run, rows: int, features: int) -> float | None:
     return iterations(run, training) * step_flops(run, training, rows, features) / (1e9 * numpy_rate(run.precision))
 
 
-def between(least: float) -> str:
-    """Return the range of a run's total time in words, from the seconds of its counted products."""
+def range_of(least: float, runs: int = 1) -> tuple[float, float]:
+    """Return the range of the total seconds of some runs, from the seconds of their counted products."""
     low, high = TIMES_THE_PRODUCTS
-    return f"between {in_words(low * least)} and {in_words(high * least + START_SECONDS)}"
+    return low * least, high * least + runs * START_SECONDS
+
+
+def between(seconds: tuple[float, float]) -> str:
+    """Return a range of seconds in words."""
+    low, high = map(in_words, seconds)
+    return f"between {low} and {high}"
 
 
 def work(run: Run, rows: int, features: int) -> tuple[float, float]:
@@ -101,7 +107,7 @@ def forecast(run: Run, rows: int, features: int) -> str:
     gflop, rate = step_flops(run, training, rows, features) / 1e9, numpy_rate(run.precision)
     early = "; less if training stops early" if may_end_early(training) else ""
     return (
-        f"{between(least)} on one thread, from its matrix products ({gflop:.2g} GFLOP an iteration, "
+        f"{between(range_of(least))} on one thread, from its matrix products ({gflop:.2g} GFLOP an iteration, "
         f"{rate:.0f} GFLOP/s here){early}"
     )
 

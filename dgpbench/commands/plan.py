@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dgpbench.benchmarks import cost
-from dgpbench.benchmarks.cost import TIMES_THE_PRODUCTS, Estimate
+from dgpbench.benchmarks.cost import Estimate, between
 from dgpbench.commands.console import add_item, add_json
 from dgpbench.commands.validate import declared_sizes
 from dgpbench.experiments.items import load
@@ -82,13 +82,14 @@ class TimeLeft:
         return Estimate(*map(sum, parts))
 
     @property
-    def counted(self) -> float:
-        """Seconds of all counted products."""
-        return sum(filter(None, self.products))
+    def by_products(self) -> tuple[float, float]:
+        """The range of the runs with counted products."""
+        known = [each for each in self.products if each is not None]
+        return cost.range_of(sum(known), len(known))
 
     def to_json(self) -> dict[str, Any]:
         """Return the seconds left, or a lower bound if there are runs without an estimate; and the range."""
-        low, high = (factor * self.counted for factor in TIMES_THE_PRODUCTS)
+        low, high = self.by_products
         least, whole = self.estimated.seconds + low, not self.products
         spread = [self.estimated.low + low, self.estimated.high + high]
         return {
@@ -102,15 +103,17 @@ class TimeLeft:
         expected, low, high = self.estimated
         words = f"about {in_words(expected)}"
         if in_words(low) != in_words(high):
-            words += f" (between {in_words(low)} and {in_words(high)})"
+            words += f" ({between((low, high))})"
         if not self.products:
             return words
-        unknown, by_products = self.products.count(None), f"{cost.between(self.counted)}, by matrix products"
+        unknown = self.products.count(None)
+        known = len(self.products) - unknown
+        by_products = f"{between(self.by_products)}, by matrix products"
         if self.estimates:
-            by_products += f", for {counted(len(self.products) - unknown, 'run')} without"
+            by_products += f", for {counted(known, 'run')} without"
         parts = {
             f"{words} for {counted(len(self.estimates), 'run')} with similar finished runs": self.estimates,
-            by_products: self.counted,
+            by_products: known,
             f"{counted(unknown, 'run')} without a time estimate": unknown,
         }
         return "; ".join(text for text, some in parts.items() if some)
