@@ -12,7 +12,8 @@ from dgpbench.experiments.items import Item, column_name, load
 from dgpbench.report.cells import cells
 from dgpbench.report.collect import collect
 
-COLUMNS = ["metric", "dataset", "method", "num_layers", "mean", "count"]  # of a reference, a table as csv
+NUMBERS = ["num_layers", "mean", "count"]
+COLUMNS = ["metric", "dataset", "method", *NUMBERS]  # of a reference, a table as csv
 
 
 def check(options: Namespace) -> int:
@@ -53,7 +54,11 @@ def _read_reference(path: Path, item: Item) -> pd.DataFrame:
         raise UserError(
             f"{path} is of budget {', '.join(sorted(set(stored['budget'])))}, but budget={item.budget} is requested"
         )
-    return stored.dropna(subset="mean")[COLUMNS]
+    stored = stored.dropna(subset="mean")[COLUMNS]
+    for name in NUMBERS:
+        if stored[name].isna().any() or not pd.api.types.is_numeric_dtype(stored[name]):
+            raise UserError(f"{path} is not a reference: column {name} has values that are not numbers; {usable}")
+    return stored
 
 
 def add_arguments(parser: ArgumentParser) -> None:

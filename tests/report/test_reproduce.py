@@ -165,7 +165,11 @@ def test_check_fails_where_a_split_is_missing(results, stored, tmp_path):
 def test_check_refuses_a_file_that_is_not_a_reference(stored, tmp_path, capsys):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    for name in ("absent.csv", "empty.csv", "other.csv"):
+    header = "metric,dataset,method,num_layers,mean,count\n"
+    for name, row in (("mean.csv", "tll,boston,mf,2,good,2"), ("layers.csv", "tll,boston,mf,two,-2.5,2")):
+        (tmp_path / name).write_text(f"{header}{row}\n")
+    (tmp_path / "count.csv").write_text(f"{header}tll,boston,mf,2,-2.5,\n")
+    for name in ("absent.csv", "empty.csv", "other.csv", "mean.csv", "layers.csv", "count.csv"):
         assert call("check", TABLE1, *SMALL, stored, "--tolerance", "1", "--reference", tmp_path / name) == 2
     path = reference(stored, tmp_path)
     assert call("check", TABLE1, stored, "--tolerance", "1", "--reference", path) == 2  # of budget smoke
