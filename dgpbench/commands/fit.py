@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from dgpbench.commands.console import add_overrides
-from dgpbench.config.overrides import parse
 from dgpbench.errors import Diverged, UserError
 from dgpbench.methods.interface import OUTSIDE
 from dgpbench.runs import summary
-from dgpbench.runs.resolve import Run, check_overrides
+from dgpbench.runs.resolve import Run, parse_known, resolve_overrides
 from dgpbench.saved_model import ANOTHER, fit_model, held_out_scores, prepared, save
 
 NOT_HERE = ("task", "split", "results_dir", "plot", "timeout_minutes", "dataset.test_path", "training.trace_test")
@@ -36,10 +35,10 @@ def fit(options: Namespace) -> int:
 
     :raises UserError: before anything is fitted
     """
-    for key in (override.key_or_group for override in parse(options.overrides)):
+    for key in (override.key_or_group for override in parse_known(options.overrides)):
         if key in NOT_HERE or key.startswith("task."):
             raise UserError(f"fit trains on all rows of one table and has no {key}; use `dgpbench run` for it")
-    run = check_overrides([*options.overrides, "plot=false"], multirun=False)[0]
+    run = resolve_overrides([*options.overrides, "plot=false"])
     if not 0 <= options.holdout < 1:
         raise UserError(f"--holdout={options.holdout:g} cannot be used; it must be at least 0 and below 1")
     try:

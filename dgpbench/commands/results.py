@@ -187,8 +187,9 @@ def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:
             f"{names[0]} is not a run; name its directory, FILE.jsonl:LINE, or its settings, or add --random"
         )
     from dgpbench.data import datasets
-    from dgpbench.runs.resolve import resolve_overrides
+    from dgpbench.runs.resolve import parse_known, resolve_overrides
 
+    parse_known(overrides)
     run = resolve_overrides(overrides)
     own = run.dataset["kind"] == "csv"
     if own:

@@ -40,6 +40,13 @@ def compose(overrides: Iterable[str] = (), more: Mapping[str, Any] = MappingProx
     :raises UserError: for choices that Hydra cannot compose, or a key that they do not have
     """
     parsed = parse(overrides)
+    for override in parsed:
+        if override.is_sweep_override():
+            quoted = f"'{override.get_key_element()}=\"...\"'"
+            raise UserError(
+                f"{override.input_line} names several values where one is needed; a value that contains commas or "
+                f"brackets needs quotes inside the shell's, as in {quoted}"
+            )
     chosen = {each.key_or_group: str(each.value()) for each in parsed if each.key_or_group in groups.GROUPS}
     defaults = values = _defaults(tuple(sorted(chosen.items())))
     settings = [each for each in parsed if each.key_or_group not in groups.GROUPS]
@@ -61,16 +68,19 @@ def compose(overrides: Iterable[str] = (), more: Mapping[str, Any] = MappingProx
 
 
 def _check_key(cfg: Mapping[str, Any], key: str) -> None:
-    """Refuse a key of another method, data set or task."""
+    """Refuse a key of another method or task; ``resolve`` refuses those of another data set."""
     section, _, name = key.partition(".")
+    settings = cfg.get(section)
     if name in (*FACTS, "kind") and section in cfg:
         raise UserError(f"{key} cannot be set: {section}= determines it")
-    if key in cfg or (name and section in cfg and name.split(".")[0] in cfg[section]):
+    if key in cfg and not isinstance(settings, Mapping):
         return
-    if section not in cfg or not name:
+    if not name or not isinstance(settings, Mapping):
         raise UserError(f"there is no setting '{key}'; `dgpbench run --help` lists them all")
-    owner = cfg[section].get("name", cfg[section].get("optimiser"))
-    known = [other for other in cfg[section] if other not in FACTS]
+    if name.split(".")[0] in settings or (section == "dataset" and "." not in name):
+        return
+    owner = settings.get("name", settings.get("optimiser"))
+    known = [other for other in settings if other not in FACTS]
     raise UserError(
         f"{section} {owner} has no setting '{key}'; it has {', '.join(known) or 'none'}{did_you_mean(name, known)}"
     )

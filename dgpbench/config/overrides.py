@@ -97,39 +97,37 @@ def argument(key: str, value: str) -> str:
 
 
 def _in_quotes(value: str) -> str:
-    escaped = value.replace('"', '\\"')
+    doubled = re.sub(r'\\+(?="|\Z)', lambda backslashes: 2 * backslashes[0], value)  # the grammar halves these alone
+    escaped = doubled.replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def values(override: Any) -> list[Any]:
-    """Return the values of an override of a group; a glob selects among the group's names."""
-    from hydra.core.override_parser.types import Glob
+def values(override: Any, offered: Sequence[str]) -> list[str]:
+    """Return the values of an override as texts without quotes.
 
-    value = override.value()
-    if isinstance(value, Glob):
-        return value.filter(groups.names(override.key_or_group))
-    if not override.is_sweep_override():
-        return [value]
-    return [text.strip("'\"") for text in _swept(override)]
+    :param offered: what a glob selects among
+    """
+    texts = _swept(override, offered) if override.is_sweep_override() else [override.get_value_element_as_str()]
+    return [text.strip("'\"") for text in texts]
 
 
 def expand(override: Any) -> list[str]:
-    """Return an override as a list of overrides with one value each."""
-    from hydra.core.override_parser.types import Glob
-
-    if isinstance(override.value(), Glob):
-        if names := values(override):
-            return [f"{override.get_key_element()}={name}" for name in names]
-        raise UserError(f"{override.input_line} matches no name: {', '.join(groups.names(override.key_or_group))}")
+    """Return an override as a list of overrides with one value each; a glob selects among the group's names."""
     if not override.is_sweep_override():
         return [override.input_line]
-    return [f"{override.get_key_element()}={text}" for text in _swept(override)]
+    names = groups.names(override.key_or_group)
+    if not (texts := _swept(override, names)):
+        raise UserError(f"{override.input_line} matches no name: {', '.join(names)}")
+    return [f"{override.get_key_element()}={text}" for text in texts]
 
 
-def _swept(override: Any) -> list[str]:
-    """Return the texts of the values of a sweep."""
+def _swept(override: Any, offered: Sequence[str]) -> list[str]:
+    """Return the texts of the values of a sweep; none if a glob matches nothing."""
+    from hydra.core.override_parser.types import Glob
     from hydra.errors import HydraException
 
+    if isinstance(value := override.value(), Glob):
+        return value.filter(list(offered))
     key = override.get_key_element()
     example = f"{key}=range(10) stands for 0 to 9, {key}=0,1 for two values"
     try:

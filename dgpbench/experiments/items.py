@@ -17,10 +17,10 @@ from typing import Any
 
 from dgpbench.config import groups
 from dgpbench.config.canonical import canonical
-from dgpbench.config.overrides import parse
+from dgpbench.config.overrides import parse, values
 from dgpbench.config.settings import declared, did_you_mean
 from dgpbench.errors import UserError
-from dgpbench.runs.resolve import Limits, parse_known
+from dgpbench.runs.resolve import Limits, Run, parse_known
 
 REPLACED = {"budget": "paper", "protocol": None, "seed": "0"}
 AXES = ("task", "dataset", "method", "method.num_layers", "protocol", "budget", "split", "seed")
@@ -45,8 +45,8 @@ class Sweep:
 
     def combinations(self, keys: Sequence[str]) -> Iterator[dict[str, str]]:
         """Yield every combination of the values of some keys, in the order of the keys."""
-        for values in product(*(self.values[key] for key in keys)):
-            yield dict(zip(keys, values, strict=True))
+        for chosen in product(*(self.values[key] for key in keys)):
+            yield dict(zip(keys, chosen, strict=True))
 
     def name_of(self, method: str) -> str:
         """Return the name of its runs in a table."""
@@ -221,20 +221,9 @@ def _sweep(given: Mapping[str, Any]) -> Sweep:
 
 
 def values_of(override: Any, offered: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the values of an override as texts of one spelling; a glob picks among those offered."""
-    from hydra.core.override_parser.types import Glob
-
-    if isinstance(override.value(), Glob):
-        return tuple(override.value().filter(list(offered)))
-    if not override.is_sweep_override():
-        return (_text(override.get_value_element_as_str()),)
-    return tuple(_text(text) for text in override.sweep_string_iterator())
-
-
-def _text(value: str) -> str:
-    """Return a value in YAML's spelling: Hydra writes ``false`` as Python does."""
-    bare = value.strip("'\"")
-    return canonical({"True": "true", "False": "false"}.get(bare, bare))
+    """Return the values of an override in canonical spelling; a glob picks among those offered."""
+    yaml = {"True": "true", "False": "false"}  # Hydra writes them as Python does
+    return tuple(canonical(yaml.get(value, value)) for value in values(override, offered))
 
 
 def _narrow(item: Item, overrides: Sequence[Any]) -> Item:
@@ -287,6 +276,8 @@ def _narrowed(sweep: Sweep, key: str, override: Any, is_common: bool) -> Sweep |
         wanted = values_of(override, groups.names(key) if key in groups.GROUPS else offered)
         if len(wanted) != 1:
             raise UserError(f"{override.input_line} names {len(wanted)} values; an item takes one {key} at a time")
+        if key == "seed":  # the only axis that takes numbers beyond those of the item
+            declared(Run)["seed"].read(key, override.value())
         return replace(sweep, values={**sweep.values, key: wanted})
     wanted = values_of(override, offered)
     left = tuple(value for value in offered if value in wanted)

@@ -203,7 +203,8 @@ def resolve(composed: Composed) -> Run:
             has = f"it has {', '.join(known)}" if known else "it has none"
             if key in declared(datasets.TableSettings):
                 has = "use dataset=csv dataset.path=FILE dataset.target=COLUMN for a table of your own"
-            raise UserError(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}")
+            hint = did_you_mean(key, known)
+            raise UserError(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}{hint}")
     run = _typed(composed.values)
     _check_compatible(run)
     if composed.values is composed.defaults:
@@ -391,7 +392,7 @@ def parse_known(texts: Iterable[str]) -> list[Any]:
             change = f"settings can only be changed, as in {key}=VALUE"
             raise UserError(f"{override.input_line} adds or removes a key; {change}")
         if key in groups.GROUPS:
-            for name in map(str, values(override)):  # {} and [a,b] are not texts
+            for name in values(override, groups.names(key)):
                 if not groups.exists(key, name):
                     raise groups.unknown(key, name)
         elif key in ("path", "target"):

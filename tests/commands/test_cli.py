@@ -88,6 +88,16 @@ def sentence(capsys) -> str:
         (["show", "nowhere"], "is not a run"),
         (["data", "fetch", "bostn"], "did you mean boston?"),
         (["list", "methods", "extra"], "see `dgpbench list --help`"),
+        (["plan", "lindinger2020_table1", "seed="], "seed takes a whole number of at least 0"),
+        (["table", "lindinger2020_table1", "seed=1.5"], "seed takes a whole number of at least 0"),
+        (["reproduce", "lindinger2020_table1", "seed=-1"], "seed takes a whole number of at least 0"),
+        (["plan", "lindinger2020_table1", "results_dir=a,b"], "names several values where one is needed"),
+        (["check-method", "star,mf"], "names several values where one is needed"),
+        (["fit", "dataset=boston,energy", "--output", "model"], "names several values where one is needed"),
+        (["results", "redo", "split.foo=3"], "unknown setting 'split.foo'"),
+        (["results", "redo", "+method=mf"], "settings can only be changed"),
+        (["run", "dataset.seed=3"], "has no setting 'dataset.seed'; it has none"),
+        (["run", "dataset=step", "dataset.sed=3"], "it has seed, num_rows; did you mean seed?"),
     ],
 )
 def test_an_impossible_run_is_refused(arguments, expected, tmp_path, monkeypatch, capsys):

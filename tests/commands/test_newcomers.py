@@ -390,7 +390,8 @@ def test_advice_on_quotes_works_when_a_shell_follows_it(case, capsys):
 
 
 def test_a_command_that_is_printed_quotes_what_is_not_ascii():
-    assert parse([argument("dataset.target", "größe")])[0].value() == "größe"
+    for text in ("größe", "back\\", "two\\\\", 'a \\"quoted\\" word', "a\\b c"):
+        assert parse([argument("dataset.target", text)])[0].value() == text
 
 
 def test_numbers_of_a_thousand_and_more_have_one_spelling(tmp_path, capsys):

@@ -91,6 +91,9 @@ def test_an_external_setting_narrows_nothing():
         ("methd=star", "did you mean method"),
         ("boston", "not an override"),
         ("+split=1", "settings can only be changed"),
+        ("split=range(0,10,0)", "is not a valid list of values"),
+        ("split=interval(0,1)", "is not a valid list of values"),
+        ("split=range(5,2)", "has no values"),
     ],
 )
 def test_a_mistake_in_an_item_is_refused(given, message):
