@@ -8,6 +8,7 @@ from typing import Any
 
 from dgpbench import saved_model
 from dgpbench.commands.console import PICTURES, add_json, format_of
+from dgpbench.commands.console import say as print_error
 from dgpbench.errors import UserError
 from dgpbench.runs import store, summary
 from dgpbench.runs.identity import Identity
@@ -25,7 +26,7 @@ def show(options: Namespace) -> int:
         format_of(None, options.output, PICTURES)  # refuses an ending that is not a picture's
     path = Path(options.run)
     directory: Path | None = None
-    source: Path | str
+    say = print_error if options.json else print  # JSON is the whole of standard output
     if (path / saved_model.MODEL).is_file():
         if options.plot:
             raise UserError(f"{path} is a model: it has no runs to draw; `dgpbench fit` draws its held-out rows")
@@ -36,33 +37,28 @@ def show(options: Namespace) -> int:
         held_out = num_test and summary.held_out_lines(num_test, record["data"]["n"] - num_test, record["scores"])
         lines = [summary.of_model(record), *(held_out or []), *_settings(record), f"model: {path}"]
     else:
-        line = store.named(options.run)
-        if line is not None and not Path(line.source).is_dir():  # a compact record
-            record, source = line.record, line.source
-        else:
-            source = directory = run_directory(options.run)
-            try:
-                record = store.read_record(directory)
-            except ValueError as error:
-                raise UserError(f"{error}; run it again to replace it") from None
+        stored = store.named(options.run) or store.named(str(run_below(path)))
+        assert stored is not None  # the run below has a record
+        record, source = stored.record, stored.source
+        directory = Path(source) if Path(source).is_dir() else None  # None for a compact record
         lines = [] if options.json else [summary.of_run(record, source), *_settings(record)]
     print(json.dumps(record, indent=2) if options.json else "\n".join(lines))
     for problem in store.verify_run(directory) if directory else ():
-        print(f"damaged: {problem}")
+        say(f"damaged: {problem}")
     if (options.plot or options.tensorboard) and not directory:
         raise UserError(
             f"{source} is a compact record: a picture or a trace needs the run's own files, below results/runs where "
             "it was executed"
         )
     if directory and options.tensorboard:
-        print(f"events: {write_events(directory, record, Path(options.tensorboard))}")
+        say(f"events: {write_events(directory, record, Path(options.tensorboard))}")
     if directory and options.plot:
         from dgpbench.report.figures.run_figure import save_run_figure
 
         if record["status"] != "done":
             raise UserError(f"{directory} is {record['status']}: there are no predictions to draw")
         try:
-            print(f"picture: {save_run_figure(directory, Path(options.output or directory / 'figure.png'))}")
+            say(f"picture: {save_run_figure(directory, Path(options.output or directory / 'figure.png'))}")
         except ValueError as problem:
             raise UserError(f"there is no picture to draw: {problem}; run it again to replace it") from None
     return 0
@@ -98,22 +94,18 @@ def write_events(directory: Path, record: Mapping[str, Any], folder: Path) -> Pa
     return target
 
 
-def run_directory(given: str) -> Path:
-    """The run directory that a path names: itself, its record, or the only run below it.
+def run_below(folder: Path) -> Path:
+    """Return the directory of the only run below a folder.
 
-    :raises UserError: if no run, or several runs, match
+    :raises UserError: if there is none, or there are several
     """
-    path = Path(given)
-    path = path.parent if path.name == store.RECORD else path
-    if (path / store.RECORD).is_file():
-        return path
-    below = sorted(found.parent for found in path.rglob(store.RECORD)) if path.is_dir() else []
+    below = sorted(record.parent for record in folder.rglob(store.RECORD) if record.is_file())
     if len(below) == 1:
         return below[0]
     if below:
-        raise UserError(f"{given} holds {len(below)} runs; name one of them, such as {below[0]}")
+        raise UserError(f"{folder} holds {len(below)} runs; name one of them, such as {below[0]}")
     raise UserError(
-        f"{given} is not a run; runs are below results/runs, each in the directory that `dgpbench run` prints"
+        f"{folder} is not a run; runs are below results/runs, each in the directory that `dgpbench run` prints"
     )
 
 

@@ -1,5 +1,6 @@
 """``--output``: accepted paths, and what happens to an existing file."""
 
+import json
 import os
 import stat
 import subprocess
@@ -162,3 +163,14 @@ def test_a_failure_stays_one_where_nobody_reads_what_it_prints(tmp_path):
     ended = subprocess.run(called, stdout=taker, check=False, env=environment, timeout=100)
     os.close(taker)
     assert ended.returncode == 1
+
+
+def test_what_show_says_beside_json_is_on_standard_error(tmp_path, capsys):
+    directory = write_toy(tmp_path / "results", points=toy_points(-1.0, 9, 0))
+    (directory / "points.parquet").write_bytes(b"damaged")
+    assert fit_once.command("show", str(directory), "--json") == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["status"] == "done"
+    assert printed.err.startswith(f"damaged: {directory}")
+    assert fit_once.command("show", str(directory)) == 0
+    assert f"damaged: {directory}" in capsys.readouterr().out
