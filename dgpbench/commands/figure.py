@@ -31,7 +31,7 @@ def _all(options: Namespace) -> int:
 
     kind = options.format or "png"
     if options.output and Path(options.output).suffix.lstrip(".") in PICTURES:
-        raise UserError(f"figure all writes many files, so that --output {options.output} must be a folder")
+        raise UserError(f"figure all writes many files, so --output {options.output} must be a folder")
     frame, waiting = None, []
     for item in items.every(options.overrides):
         frame = collect(item.results_dir) if frame is None else frame
@@ -58,9 +58,8 @@ def draw(item: items.Item, frame: "pd.DataFrame", first: Path, advice: str = ANO
 
 
 def default_path(item: items.Item, kind: str) -> Path:
-    """results/figures/ITEM.png, with the budget where it is not the paper's."""
-    budget = "" if item.budget == "paper" else f"-{item.budget}"
-    return Path(item.results_dir, "figures", f"{item.name}{budget}.{kind}")
+    """Return the path of an item's first figure, below its results."""
+    return Path(item.results_dir, "figures", item.file_name(kind))
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -22,26 +22,27 @@ def table(options: Namespace) -> int:
 
 def _all(options: Namespace) -> int:
     frame, form = None, options.format or "md"
+    if options.output and Path(options.output).suffix.lstrip(".") in TEXTS:
+        raise UserError(f"table all writes many files, so --output {options.output} must be a folder")
     for item in items.every(options.overrides, kinds=("table",)):
-        name, results_dir = item.name, item.results_dir
-        frame = collect(results_dir) if frame is None else frame
+        frame = collect(item.results_dir) if frame is None else frame
         try:
-            made = tables.table(name, options.overrides, frame, options.metric)
+            made = tables.table(item.name, options.overrides, frame, options.metric)
         except UserError as refusal:  # without such a metric: the other items may have it
-            print(f"{name}: {refusal}", file=sys.stderr)
+            print(f"{item.name}: {refusal}", file=sys.stderr)
             continue
         if made.cells["count"].sum() == 0:
-            print(f"{name}: no records of budget {made.item.budget}")
+            print(f"{item.name}: no records of budget {item.budget}")
         else:
-            folder = Path(options.output or Path(results_dir, "tables"))
-            budget = "" if made.item.budget == "paper" else f"-{made.item.budget}"
-            write_output(tables.render(made, form), str(folder / f"{name}{budget}.{form}"))
+            folder = options.output or Path(item.results_dir, "tables")
+            write_output(tables.render(made, form), str(Path(folder, item.file_name(form))))
     return 0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_item(parser)
     add_format(parser, TEXTS)
-    parser.add_argument("--output", metavar="FILE", help="file of the table (default: standard output)")
+    output = "file of the table (default: standard output), or the folder of `table all` (default: results/tables)"
+    parser.add_argument("--output", metavar="FILE", help=output)
     metric = "a score, seconds_training or num_parameters instead of what the item shows"
     parser.add_argument("--metric", metavar="NAME", help=metric)

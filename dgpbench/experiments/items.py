@@ -90,6 +90,11 @@ class Item:
         """The protocol of all its runs."""
         return self.sweeps[0].values["protocol"][0]
 
+    def file_name(self, ending: str) -> str:
+        """Return 'ITEM.md', or 'ITEM-BUDGET.md' if the budget is not the paper's."""
+        budget = "" if self.budget == "paper" else f"-{self.budget}"
+        return f"{self.name}{budget}.{ending}"
+
     def showing(self, metric: str) -> "Item":
         """Return the item with one block, of another metric."""
         return replace(self, blocks=(Block(metric, max((block.digits for block in self.blocks), default=2)),))

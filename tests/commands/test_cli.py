@@ -96,6 +96,8 @@ def sentence(capsys) -> str:
         (["fit", "dataset=boston,energy", "--output", "model"], "names several values where one is needed"),
         (["results", "redo", "split.foo=3"], "unknown setting 'split.foo'"),
         (["results", "redo", "+method=mf"], "settings can only be changed"),
+        (["table", "all", "--output", "tables.md"], "--output tables.md must be a folder"),
+        (["figure", "all", "--output", "figures.pdf"], "--output figures.pdf must be a folder"),
         (["run", "dataset.seed=3"], "has no setting 'dataset.seed'; it has none"),
         (["run", "dataset=step", "dataset.sed=3"], "it has seed, num_rows; did you mean seed?"),
     ],
