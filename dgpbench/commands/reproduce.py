@@ -1,8 +1,7 @@
 """``dgpbench reproduce``: run what is missing of an item, then render it."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dgpbench.commands.console import add_item, say
@@ -37,71 +36,52 @@ def reproduce(options: Namespace) -> int:
     """Run and render; return the exit code of the runs."""
     if options.workers < 1:
         raise UserError(f"--workers {options.workers} cannot be used; it takes a whole number of at least 1")
-    if options.batch_splits and (options.workers > 1 or options.engine == "slurm"):
+    on_cluster = options.engine == "slurm"
+    if options.batch_splits and (options.workers > 1 or on_cluster):
         raise UserError("--batch-splits trains many runs in one process; leave --workers and --engine slurm out")
-    item = load(options.item, options.overrides)
-    if options.engine == "slurm":
-        return _on_cluster(item, options)
-    if options.wait or options.launcher:
+    if not on_cluster and (options.wait or options.launcher):
         raise UserError("--wait and --launcher need --engine slurm; without it runs are executed on this machine")
-    how = {"retry_failed": options.retry_failed, "workers": options.workers, "batch_splits": options.batch_splits}
-    done = complete(item, **how, say=say)
-    if done.ended:
-        say(f"{counted(len(done.ended), 'run')}: {outcomes.summary(done.ended)}")
-    if done.kept_failures:
-        say(f"{counted(done.kept_failures, 'earlier run')} failed and not run again; --retry-failed runs such runs")
+    item = load(options.item, options.overrides)
+    code = _on_cluster(item, options) if on_cluster else _on_this_machine(item, options)
     _render(item, options)
-    return done.exit_code()
+    return code
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """The outcomes of the executed runs, and the number of earlier failures left alone."""
+def _on_this_machine(item: Item, options: Namespace) -> int:
+    """Execute the missing runs, and those in conflict, which are refused one by one; return their exit code.
 
-    ended: list[Outcome]
-    kept_failures: int
-
-    def exit_code(self) -> int:
-        """Return that of the outcomes, and at least 1 if earlier failures remain."""
-        return max(outcomes.exit_code(self.ended), int(self.kept_failures > 0))
-
-
-def complete(
-    item: Item,
-    *,
-    retry_failed: bool = False,
-    workers: int = 1,
-    batch_splits: bool = False,
-    say: Callable[[str], None] = print,
-    execute: Callable[..., list[Outcome]] = engine.engine,
-) -> Reproduction:
-    """Execute the missing runs of an item, and those in conflict, which are refused one by one.
-
-    :param retry_failed: whether to execute also failed runs and those that wait for them
-    :param execute: ``engine.engine``, or a test's replacement
+    It is at least 1 if earlier failures remain.
     """
     runs = plan_of(item)
-    states = (MISSING, CONFLICT, BROKEN, BLOCKED) if retry_failed else (MISSING, CONFLICT)
-    todo = [each for each in runs if each.state in states]
-    left = [] if retry_failed else [each for each in runs if each.state in (BROKEN, BLOCKED)]
+    todo = _todo(runs, options, MISSING, CONFLICT)
     say(f"{item.name}: {counted(len(runs), 'run')}, {len(todo):,} to do")
-    _say_blocked(left, say)
+    _say_blocked(runs, options)
     print_line = engine.terminal_report(len(todo))
 
     def report(number: int, run: Run, outcome: Outcome) -> None:
         print_line(number, run, with_picture(run, outcome))
 
-    runs_to_do = _runs_of(todo, item)
-    if batch_splits:
-        ended = engine.engine_of_cells(runs_to_do, report)
+    if options.batch_splits:
+        ended = engine.engine_of_cells(_runs_of(todo, item), report)
     else:
-        ended = execute(runs_to_do, workers, report) if todo else []
-    return Reproduction(ended, sum(each.state == BROKEN for each in left))
+        ended = engine.engine(_runs_of(todo, item), options.workers, report)
+    if ended:
+        say(f"{counted(len(ended), 'run')}: {outcomes.summary(ended)}")
+    failures = 0 if options.retry_failed else count(runs)[BROKEN]
+    if failures:
+        say(f"{counted(failures, 'earlier run')} failed and not run again; --retry-failed runs such runs")
+    return max(outcomes.exit_code(ended), int(failures > 0))
 
 
-def _say_blocked(runs: list[Planned], say: Callable[[str], None]) -> None:
+def _todo(runs: list[Planned], options: Namespace, *states: str) -> list[Planned]:
+    """Return the runs in some states, with --retry-failed also those that failed or wait for one that did."""
+    states = (*states, BROKEN, BLOCKED) if options.retry_failed else states
+    return [each for each in runs if each.state in states]
+
+
+def _say_blocked(runs: list[Planned], options: Namespace) -> None:
     for each in runs:
-        if each.state == BLOCKED:
+        if each.state == BLOCKED and not options.retry_failed:
             say(f"not run: {each.why}")
 
 
@@ -112,17 +92,14 @@ def _runs_of(planned: list[Planned], item: Item) -> list[Run]:
 
 
 def _on_cluster(item: Item, options: Namespace) -> int:
-    """Submit what neither records nor queued jobs have; render the records; return 1 after failures or conflicts."""
+    """Submit what neither records nor queued jobs have; return 1 after failures or conflicts."""
     launcher = slurm.read_launcher(options.launcher)
-    states = (MISSING, BROKEN, BLOCKED) if options.retry_failed else (MISSING,)
     runs = plan_of(item)
-    todo = [each for each in runs if each.state in states]
-    _say_blocked([] if options.retry_failed else runs, say)
-    if todo:
+    _say_blocked(runs, options)
+    if todo := _todo(runs, options, MISSING):
         slurm.submit_missing(_runs_of(todo, item), launcher, item.results_dir, say, waiting=options.wait)
     counts = count(plan_of(item))
     say(f"{item.name}: " + ", ".join(f"{number} {state}" for state, number in counts.items() if number))
-    _render(item, options)
     return int(counts[BROKEN] + counts[CONFLICT] > 0)
 
 

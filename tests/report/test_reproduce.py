@@ -6,9 +6,7 @@ from test_plan import SMALL, finish, planned
 from toys import write_toy
 
 from dgpbench.cli import main
-from dgpbench.commands.reproduce import complete
 from dgpbench.experiments import engine
-from dgpbench.experiments.items import load
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import resolve_overrides
 
@@ -18,47 +16,49 @@ TABLE1 = "lindinger2020_table1"
 class Engine:
     """Replacement of the engine that stores the runs and ends them with one status."""
 
-    def __init__(self, status: str = "done"):
-        self.status, self.runs = status, []
+    def __init__(self, monkeypatch, status: str = "done"):
+        self.status = status
+        monkeypatch.setattr(engine, "engine", self)
 
     def __call__(self, runs, workers, report):
-        self.runs, self.workers = list(runs), workers
+        self.runs = list(runs)
         return [Outcome(self.status, None, "") for _ in runs]
 
-
-def reproduced(results, *, status="done", **options):
-    fake = Engine(status)
-    item = load(TABLE1, [*SMALL, f"results_dir={results}"])
-    return complete(item, say=lambda text: None, execute=fake, **options), fake.runs
+    def reproduce(self, results, *flags):
+        """Return the exit code and the runs that were to be executed."""
+        return call("reproduce", TABLE1, *SMALL, f"results_dir={results}", *flags), self.runs
 
 
-def test_only_what_is_missing_is_run(results):
+def call(*arguments: str) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def test_only_what_is_missing_is_run(results, monkeypatch):
     runs = planned(results, *SMALL)
     for run in runs[:4]:
         finish(run)
-    done, ran = reproduced(results)
+    code, ran = Engine(monkeypatch).reproduce(results)
     assert [run.directory for run in ran] == [each.directory for each in runs[4:]]
     assert not any(run.limits.plot for run in ran)
-    assert done.exit_code() == 0
+    assert code == 0
 
 
-def test_a_failed_run_stays_failed_until_it_is_requested(results):
+def test_a_failed_run_stays_failed_until_it_is_requested(results, monkeypatch, capsys):
     runs = planned(results, *SMALL)
     for run in runs[:5]:
         finish(run)
     finish(runs[5], "diverged")
-    done, ran = reproduced(results)
-    assert ran == []
-    assert done.kept_failures == 1
-    assert done.exit_code() == 1
-    done, ran = reproduced(results, retry_failed=True)
+    fake = Engine(monkeypatch)
+    assert fake.reproduce(results) == (1, [])
+    assert "1 earlier run failed and not run again" in capsys.readouterr().err
+    code, ran = fake.reproduce(results, "--retry-failed")
     assert len(ran) == 1
-    assert done.exit_code() == 0
+    assert code == 0
 
 
 @pytest.mark.parametrize(("status", "code"), [("done", 0), ("failed", 1), ("timeout", 1), ("refused", 2)])
-def test_exit_codes(results, status, code):
-    assert reproduced(results, status=status)[0].exit_code() == code
+def test_exit_codes(results, status, code, monkeypatch):
+    assert Engine(monkeypatch, status).reproduce(results)[0] == code
 
 
 def test_the_engine_turns_a_refusal_into_an_outcome():
@@ -90,10 +90,6 @@ def stored(results):
                 results, {"tll": -2.5 + 0.1 * split}, method=method, num_layers=layers, split=split, budget="smoke"
             )
     return f"results_dir={results}"
-
-
-def call(*arguments: str) -> int:
-    return main([str(argument) for argument in arguments])
 
 
 def test_overrides_stand_before_and_after_options(stored, capsys):
