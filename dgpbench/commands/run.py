@@ -20,6 +20,7 @@ from dgpbench.errors import UserError
 from dgpbench.runs import outcomes
 from dgpbench.runs.outcomes import Outcome
 from dgpbench.runs.resolve import Run, check_overrides, documented, resolve_overrides
+from dgpbench.system.files import refusing_unwritable
 
 # Choices that together have every family, optimiser and kind of data with settings.
 EXAMPLES = (
@@ -33,6 +34,7 @@ EXAMPLES = (
     ("method=sgp", "optimiser=natgrad_adam"),
 )
 
+MODES = ({"--multirun", "-m"}, {"--cfg", "-c"}, {"--info", "-i"})  # Hydra takes one of them
 OWNERS = {"method": "family", "training": "optimiser", "task": "name", "dataset": "kind"}
 
 
@@ -66,6 +68,8 @@ def _check_flags(flags: Set[str]) -> None:
         raise UserError("`dgpbench completion SHELL` prints the completion script; run has none of its own")
     if (alone := flags & {"--resolve", "--package", "-p"}) and not flags & {"--cfg", "-c"}:
         raise UserError(f"{min(alone)} changes what --cfg prints; add --cfg job, or leave it out")
+    if len(several := [min(flags & mode) for mode in MODES if flags & mode]) > 1:
+        raise UserError(f"{' and '.join(several)} cannot be used together; leave all but one of them out")
 
 
 def task(cfg: Any) -> None:
@@ -119,7 +123,8 @@ def call_hydra(arguments: Sequence[str]) -> int:
     before = sys.argv
     sys.argv = ["dgpbench run", *arguments]
     try:
-        hydra.main(version_base="1.3", config_path=str(groups.folder()), config_name="run")(task)()
+        with refusing_unwritable("Hydra's folder", "choose another one with hydra.run.dir= or hydra.sweep.dir="):
+            hydra.main(version_base="1.3", config_path=str(groups.folder()), config_name="run")(task)()
     except (HydraException, OmegaConfBaseException) as problem:
         raise UserError(str(problem).splitlines()[0]) from None
     except SystemExit as stop:

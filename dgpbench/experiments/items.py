@@ -60,7 +60,7 @@ class Block:
     metric: str
     digits: int = 2
     pairs: tuple[tuple[str, str], ...] = ()
-    best: str = ""  # the rule that marks cells, a key of report.marks.RULES
+    best: str = ""  # the rule that marks cells, a key of report.tables.RULES
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,8 @@ def sentence(capsys) -> str:
         (["results", "redo", "+method=mf"], "settings can only be changed"),
         (["table", "all", "--output", "tables.md"], "--output tables.md must be a folder"),
         (["figure", "all", "--output", "figures.pdf"], "--output figures.pdf must be a folder"),
+        (["run", "--multirun", "split=0,1", "--cfg", "job"], "--multirun and --cfg cannot be used together"),
+        (["run", "hydra.run.dir=/proc/x", *SMOKE], "Hydra's folder cannot be written"),
         (["run", "dataset.seed=3"], "has no setting 'dataset.seed'; it has none"),
         (["run", "dataset=step", "dataset.sed=3"], "it has seed, num_rows; did you mean seed?"),
     ],
