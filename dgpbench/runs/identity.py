@@ -39,13 +39,14 @@ class Identity:
         components = [
             _shortened(_safe(each)) for each in (self.task, self.dataset, f"{self.method}-L{self.num_layers}")
         ]
-        budget = _shortened(f"{_safe(self.protocol)}-{_safe(self.budget, more='-')}")
+        budget = _safe(self.budget).replace("-", "%2D")  # protocol a-b with budget c is not a with b-c
+        choices = _shortened(f"{_safe(self.protocol)}-{budget}")
         last = f"split{self.split}-seed{self.seed}"
         pairs = sorted(f"{_safe(key)}={_safe(canonical(value))}" for key, value in self.overrides.items())
         if text := ",".join(pairs):
             whole = f"{last}+{text}"
             last = whole if len(whole) <= MAX_COMPONENT_BYTES else f"{last}+{digest(text)}"
-        return Path(results_dir, "runs", *components, budget, last)
+        return Path(results_dir, "runs", *components, choices, last)
 
     @property
     def key(self) -> str:
@@ -78,9 +79,7 @@ def _shortened(safe: str) -> str:
     return safe if len(safe) <= MAX_COMPONENT_BYTES else f"{safe[: MAX_COMPONENT_BYTES // 2]}+{digest(safe)}"
 
 
-def _safe(text: str, more: str = "") -> str:
-    """Percent-escape all but letters, digits and ``_ . - ~``, a leading dot (``..`` is a folder) and ``more``."""
+def _safe(text: str) -> str:
+    """Percent-escape all but letters, digits and ``_ . - ~``, and a leading dot: ``..`` is a folder."""
     escaped = quote(text, safe="")
-    for character in more:
-        escaped = escaped.replace(character, f"%{ord(character):02X}")
     return f"%2E{escaped[1:]}" if escaped.startswith(".") else escaped

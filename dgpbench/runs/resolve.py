@@ -207,11 +207,10 @@ def resolve(composed: Composed) -> Run:
             raise UserError(f"dataset {usual['name']} has no setting 'dataset.{key}'; {has}{hint}")
     run = _typed(composed.values)
     _check_compatible(run)
-    if composed.values is composed.defaults:
-        return replace(run, changed=_changed_optimiser(run))
-    others = _flat(_typed(composed.defaults))
-    changed = {key: value for key, value in _flat(run).items() if others.get(key, _ABSENT) != value}
-    return replace(run, changed=_changed_optimiser(run) | changed)
+    others, optimiser = _flat(_typed(composed.defaults)), run.training.optimiser
+    changed = {} if optimiser == run.card.optimisers[0] else {"optimiser": optimiser}
+    changed |= {key: value for key, value in _flat(run).items() if others.get(key, _ABSENT) != value}
+    return replace(run, changed=changed)
 
 
 def resolve_overrides(overrides: Iterable[str], more: Mapping[str, Any] = MappingProxyType({})) -> Run:
@@ -228,8 +227,6 @@ def _typed(values: Mapping[str, Any]) -> Run:
     facts: dict[str, Any] = {each.name: values["method"][each.name] for each in fields(MethodCard)}
     card = MethodCard(**facts | {key: tuple(facts[key]) for key in ("optimisers", "precisions")})
     name, optimiser, spec = values["task"]["name"], values["training"]["optimiser"], values["dataset"]
-    if name not in TASKS:
-        raise UserError(f"unknown task {name}; available: {', '.join(TASKS)}")
     method, training, task = (
         {key: value for key, value in values[section].items() if key not in FACTS}
         for section in ("method", "training", "task")
@@ -277,11 +274,6 @@ def _leaves(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     for key, value in values.items():
         flat |= _leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
-
-
-def _changed_optimiser(run: Run) -> dict[str, Any]:
-    optimiser = run.training.optimiser
-    return {} if optimiser == run.card.optimisers[0] else {"optimiser": optimiser}
 
 
 def _check_compatible(run: Run) -> None:
