@@ -71,7 +71,7 @@ def write_line(responses: TextIO, response: dict[str, Any]) -> None:
 class TurnsLog(Monitor):
     """A log that waits for its turn whenever the method records a row of its trace."""
 
-    turn: Callable[[int, float], None] = field(default=lambda iteration, excluded: None)
+    turn: Callable[[int, float], None] = field(kw_only=True)
 
     def record(self, iteration: int, *row: object) -> None:
         """End a block of steps."""

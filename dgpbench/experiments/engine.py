@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ def engine(runs: Sequence[Run], workers: int, report: Report = lambda number, ru
 
     def here() -> Iterator[tuple[Run, Outcome]]:
         ended: dict[Path, Outcome] = {}
-        for run in (run for chain in chains(runs) for run in chain):
+        for run in chain.from_iterable(chains(runs)):
             ended[run.directory] = blocked(run, ended) or one_run(run)
             yield run, ended[run.directory]
 
@@ -61,15 +62,17 @@ def engine_of_cells(runs: Sequence[Run], report: Report) -> list[Outcome]:
     from dgpbench.runs.fit import trains_together
 
     cells: dict[str, list[Run]] = {}
+    rest = []
     for run in runs:
         if trains_together(run):
             cells.setdefault(replace(run, split=0).config_hash, []).append(run)
+        else:
+            rest.append(run)
     outcomes: list[Outcome] = []
     for cell in cells.values():
         for run, outcome in zip(cell, execute_together(cell), strict=True):
             outcomes.append(outcome)
             report(len(outcomes), run, outcome)
-    rest = [run for run in runs if not trains_together(run)]
     return outcomes + engine(rest, 1, lambda number, run, outcome: report(len(outcomes) + number, run, outcome))
 
 
@@ -108,10 +111,10 @@ def chains(runs: Sequence[Run]) -> list[list[Run]]:
     """Return a list for each run that waits for no other: itself and all that start from it, directly or not."""
     ready, after = waiting(runs)
 
-    def chain(run: Run) -> list[Run]:
-        return [run, *(each for following in after.get(run.directory, ()) for each in chain(following))]
+    def following(run: Run) -> list[Run]:
+        return [run, *chain.from_iterable(map(following, after.get(run.directory, ())))]
 
-    return [chain(run) for run in ready]
+    return list(map(following, ready))
 
 
 def blocked(run: Run, ended: Mapping[Path, Outcome]) -> Outcome | None:

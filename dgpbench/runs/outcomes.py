@@ -120,16 +120,13 @@ class Outcome:
 @contextmanager
 def collecting() -> Iterator[Path]:
     """Create a file to which ``add`` writes in this process and its children, so that every launcher shares it."""
-    before = os.environ.get(_VARIABLE)
     with TemporaryDirectory(prefix="dgpbench-") as folder:
         path = Path(folder) / "outcomes.jsonl"
         os.environ[_VARIABLE] = str(path)
         try:
             yield path
         finally:
-            os.environ.pop(_VARIABLE)
-            if before is not None:
-                os.environ[_VARIABLE] = before
+            del os.environ[_VARIABLE]
 
 
 def add(outcome: Outcome) -> None:
