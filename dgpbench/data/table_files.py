@@ -105,7 +105,7 @@ def stem(path: Path) -> str:
 
 
 def _named(
-    path: Path, names: Sequence[str], settings: TableSettings, taken: Sequence[str] | None = None
+    path: Path, names: Sequence[str], settings: TableSettings, taken: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
     """Return unique names of columns, and clauses about those for which a decision is needed.
 
@@ -228,7 +228,7 @@ def _workbook(path: Path, settings: TableSettings) -> "tuple[pd.DataFrame, list[
     except Exception as error:  # the packages for the two formats have exceptions of their own
         raise UserError(f"{path} is not a workbook: {cut(error, 100)}") from error
     above = 0
-    while settings.header is not False and above < len(rows) and not rows[above]:
+    while above < len(rows) and not rows[above]:
         above += 1
     if above == len(rows):
         raise UserError(f"sheet {sheet!r} of {path} is empty")

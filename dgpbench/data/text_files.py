@@ -74,14 +74,14 @@ def text_tables(path: Path, settings: TableSettings) -> "Iterator[tuple[list[str
         number, first = 1, file.readline(LONGEST)
         if marked := re.fullmatch(r'"?sep=(.)"?\s*', first):  # as Excel writes it
             number, first = number + 1, file.readline(LONGEST)
-        while settings.header is not False and first and not first.strip():
+        while first and not first.strip():
             number, first = number + 1, file.readline(LONGEST)
         _check_lines(path, first, number)
         if not first.strip():
             raise UserError(f"{path} is not a table with a header row: it is empty")
         separator = SEPARATORS.get(settings.separator or "", settings.separator)
         separator = separator or (marked[1] if marked else separator_of(first))
-        if len(separator) > 1 and separator != BLANKS:
+        if (len(separator) > 1 and separator != BLANKS) or separator in '"\r\n':
             known = ", ".join(SEPARATORS)
             raise UserError(f"dataset.separator={cut(separator)} cannot be used; it takes a character, or {known}")
         rows = _Rows(path, file, separator, number - 1)
@@ -108,7 +108,8 @@ class _Rows:
             _check_lines(self.path, block, self.line + 1)
             blank = block[0] in "\r\n" or any(each in block for each in ("\n\n", "\n\r", "\r\r"))
             plain = not blank and not self.blank and '"' not in block
-            if plain and len(self.separator) == 1 and len(self.header) > 1:
+            quick = len(self.separator) == 1 and self.separator.isascii()  # pyarrow takes no other separators
+            if plain and quick and len(self.header) > 1:
                 try:
                     yield self._quickly(block)
                     continue

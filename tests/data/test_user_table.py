@@ -57,6 +57,13 @@ def test_a_separator_within_quotes_does_not_count() -> None:
 
 def test_a_separator_can_be_given(tmp_path: Path) -> None:
     assert own(tmp_path, "a:y\n1:2\n3:4\n", separator=":").X.tolist() == [[1], [3]]
+    assert own(tmp_path, "a§y\n1§2\n3§4\n", separator="§").X.tolist() == [[1], [3]]
+
+
+@pytest.mark.parametrize("separator", ['"', "\n"])
+def test_a_separator_that_cannot_stand_between_cells_is_refused(separator: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"dataset.separator=.* cannot be used; it takes a character, or comma"):
+        own(tmp_path, "a,y\n1,2\n3,4\n", separator=separator)
 
 
 def test_a_byte_order_mark_blanks_and_empty_last_lines_do_no_harm(tmp_path: Path) -> None:
@@ -151,6 +158,14 @@ def test_a_file_without_a_header_keeps_its_first_row(tmp_path: Path) -> None:
     table = own(tmp_path, "1,2,0.5\n4,5,6\n", header=False, target="3")
     assert (table.X.tolist(), table.y.tolist(), table.feature_names) == ([[1, 2], [4, 5]], [0.5, 6], ("1", "2"))
     assert own(tmp_path, "1,2,3\n4,5,6\n7,8,9\n", header=True, target="3").num_rows == 2
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_empty_rows_above_the_table_are_skipped(header: bool, tmp_path: Path) -> None:
+    pd.DataFrame({"1": [1, 2], "2": [3, 4]}).to_excel(tmp_path / "t.xlsx", index=False, header=header, startrow=2)
+    workbook = load({**specs()["csv"], "path": str(tmp_path / "t.xlsx"), "target": "2", "header": header})
+    text = own(tmp_path, "\n\n" + "1,2\n" * header + "1,3\n2,4\n", header=header, target="2")
+    assert workbook.X.tolist() == text.X.tolist() == [[1], [2]]
 
 
 def test_marks_of_other_countries_are_read(tmp_path: Path) -> None:
