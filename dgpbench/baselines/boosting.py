@@ -1,8 +1,7 @@
 """Gradient boosting: quantiles (scikit-learn, XGBoost), and a Gaussian for each row (NGBoost, CatBoost)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,20 +22,20 @@ class BoostingSettings(Settings):
 
 
 @dataclass
-class BoostedQuantiles:
-    """Trees for the quantiles, X -> [K, N], and for the mean."""
+class Boosted:
+    """Fitted trees: their predictions of rows X [N, D], and facts for the record."""
 
-    quantiles: Callable[[np.ndarray], np.ndarray]
-    mean: Any
+    predictions: Callable[[np.ndarray], Quantiles | GaussianMixture]
+    diagnostics: dict[str, int] = field(default_factory=dict)
 
-    def predict(self, X: np.ndarray, seed: int) -> Quantiles:
-        """Return the quantiles, sorted where they cross, and the mean."""
+    def predict(self, X: np.ndarray, seed: int) -> Quantiles | GaussianMixture:
+        """Return the predictions; nothing is drawn."""
         del seed
-        return Quantiles(LEVELS, self.quantiles(X), self.mean.predict(X))
+        return self.predictions(X)
 
 
-def fit_quantiles(train: Regression, settings: BoostingSettings, seeds: Seeds, monitor: Monitor) -> BoostedQuantiles:
-    """Boost trees for the pinball loss of each level."""
+def fit_quantiles(train: Regression, settings: BoostingSettings, seeds: Seeds, monitor: Monitor) -> Boosted:
+    """Boost trees for the pinball loss of each level, and for the mean."""
     from sklearn.ensemble import HistGradientBoostingRegressor as Booster
 
     del monitor
@@ -44,7 +43,8 @@ def fit_quantiles(train: Regression, settings: BoostingSettings, seeds: Seeds, m
     options["random_state"] = seeds.initial % 2**32
     X, y = train.X, train.Y[:, 0]
     levels = [Booster(loss="quantile", quantile=level, **options).fit(X, y) for level in LEVELS]
-    return BoostedQuantiles(lambda X: np.array([each.predict(X) for each in levels]), Booster(**options).fit(X, y))
+    mean = Booster(**options).fit(X, y)
+    return Boosted(lambda X: Quantiles(LEVELS, np.array([each.predict(X) for each in levels]), mean.predict(X)))
 
 
 GRADIENT_BOOSTING_QUANTILES = Method(
@@ -64,7 +64,7 @@ class XGBoostSettings(Settings):
     learning_rate: float = setting("shrinkage", above=0, default=0.3)
 
 
-def fit_xgboost(train: Regression, settings: XGBoostSettings, seeds: Seeds, monitor: Monitor) -> BoostedQuantiles:
+def fit_xgboost(train: Regression, settings: XGBoostSettings, seeds: Seeds, monitor: Monitor) -> Boosted:
     """Boost trees for the pinball losses of all levels in one model, and for the mean in another."""
     from xgboost import XGBRegressor
 
@@ -73,7 +73,8 @@ def fit_xgboost(train: Regression, settings: XGBoostSettings, seeds: Seeds, moni
     options |= {"n_jobs": 1, "random_state": seeds.initial % 2**31}
     X, y = train.X, train.Y[:, 0]
     levels = XGBRegressor(objective="reg:quantileerror", quantile_alpha=LEVELS, **options).fit(X, y)
-    return BoostedQuantiles(lambda X: levels.predict(X).T, XGBRegressor(**options).fit(X, y))
+    mean = XGBRegressor(**options).fit(X, y)
+    return Boosted(lambda X: Quantiles(LEVELS, levels.predict(X).T, mean.predict(X)))
 
 
 XGBOOST_QUANTILES = Method(
@@ -103,20 +104,7 @@ class NGBoostSettings(Settings):
     holdout: float = setting("share of the rows that chooses the number of stages", above=0, below=1, default=0.2)
 
 
-class NGBoosted:
-    """A fitted ``NGBRegressor``."""
-
-    def __init__(self, regressor: Any, stages: int):
-        self.regressor, self.diagnostics = regressor, {"stages": stages}
-
-    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
-        """A Gaussian for each row."""
-        del seed
-        parameters = self.regressor.pred_dist(X).params
-        return Gaussian(parameters["loc"], np.square(parameters["scale"]))
-
-
-def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, monitor: Monitor) -> NGBoosted:
+def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, monitor: Monitor) -> Boosted:
     """Choose the number of stages on a fifth of the training rows; then fit that many to all of them."""
     from ngboost import NGBRegressor
     from ngboost.distns import Normal
@@ -133,7 +121,13 @@ def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, moni
         X[fitting], y[fitting], X_val=X[held], Y_val=y[held]
     )
     stages = int(tried.best_val_loss_itr or 0) + 1
-    return NGBoosted(NGBRegressor(n_estimators=stages, **options).fit(X, y), stages)
+    fitted = NGBRegressor(n_estimators=stages, **options).fit(X, y)
+
+    def gaussian(X: np.ndarray) -> GaussianMixture:
+        parameters = fitted.pred_dist(X).params
+        return Gaussian(parameters["loc"], np.square(parameters["scale"]))
+
+    return Boosted(gaussian, {"stages": stages})
 
 
 NGBOOST = Method(
@@ -156,20 +150,7 @@ class CatBoostSettings(Settings):
     holdout: float = setting("share of the rows that chooses the number of trees", above=0, below=1, default=0.2)
 
 
-class CatBoosted:
-    """A fitted ``CatBoostRegressor``."""
-
-    def __init__(self, regressor: Any):
-        self.regressor, self.diagnostics = regressor, {"trees": regressor.tree_count_}
-
-    def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
-        """Return a Gaussian for each row."""
-        del seed
-        mean, variance = self.regressor.predict(X).T
-        return Gaussian(mean, variance)
-
-
-def fit_catboost(train: Regression, settings: CatBoostSettings, seeds: Seeds, monitor: Monitor) -> CatBoosted:
+def fit_catboost(train: Regression, settings: CatBoostSettings, seeds: Seeds, monitor: Monitor) -> Boosted:
     """Choose the number of trees on a fifth of the training rows; then fit that many to all of them.
 
     The loss is the negative log-likelihood of a Gaussian, and trees predict its mean and variance.
@@ -183,7 +164,8 @@ def fit_catboost(train: Regression, settings: CatBoostSettings, seeds: Seeds, mo
     options |= {"random_seed": seeds.initial % 2**31, "thread_count": 1, "verbose": False, "allow_writing_files": False}
     tried = CatBoostRegressor(iterations=settings.max_trees, **options)
     tried.fit(X[fitting], y[fitting], eval_set=(X[held], y[held]))  # keeps the best number of trees
-    return CatBoosted(CatBoostRegressor(iterations=tried.tree_count_, **options).fit(X, y))
+    fitted = CatBoostRegressor(iterations=tried.tree_count_, **options).fit(X, y)
+    return Boosted(lambda X: Gaussian(*fitted.predict(X).T), {"trees": fitted.tree_count_})
 
 
 CATBOOST = Method(

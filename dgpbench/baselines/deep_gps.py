@@ -54,11 +54,12 @@ def batches(num_rows: int, settings: DeepGPSettings, seed: int) -> Iterator[np.n
 # GPflux ---------------------------------------------------------------------------------------------------------------
 
 
+@dataclass
 class GPflux:
     """A trained ``gpflux.models.DeepGP``."""
 
-    def __init__(self, model: Any, num_samples: int):
-        self.model, self.num_samples = model, num_samples
+    model: Any
+    num_samples: int
 
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
         """A component for each path through the hidden layers."""

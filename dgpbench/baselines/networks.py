@@ -30,11 +30,11 @@ class EnsembleSettings(Settings):
     learning_rate: float = setting("Adam's learning rate; the paper has 0.1", above=0, default=0.01)
 
 
+@dataclass
 class Ensemble:
     """Networks that predict a mean and a variance each, and a Gaussian with the moments of their mixture."""
 
-    def __init__(self, networks: Sequence[Any]):
-        self.networks = networks
+    networks: Sequence[Any]
 
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
         """Mean and variance of the equally weighted mixture of the networks' Gaussians, as published."""
@@ -116,14 +116,14 @@ class DropoutSettings(Settings):
     num_samples: int = setting("T, stochastic forward passes; the paper has 10,000", low=1, default=1000)
 
 
+@dataclass
 class Dropped:
-    """A network with dropout in prediction too: each pass draws another function.
+    """A network with dropout in prediction too: each pass draws another function."""
 
-    :param noise: 1 / tau, in standard units
-    """
-
-    def __init__(self, network: Any, noise: float, settings: DropoutSettings, diagnostics: dict[str, Any]):
-        self.network, self.noise, self.settings, self.diagnostics = network, noise, settings, diagnostics
+    network: Any
+    noise: float  # 1 / tau, in standard units
+    settings: DropoutSettings
+    diagnostics: dict[str, Any]
 
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:
         """1/T sum_t N(f_t(x), 1 / tau), the masks drawn with the seed."""
