@@ -231,8 +231,8 @@ class StructuredSettings(MeanMapSettings):
     def __post_init__(self) -> None:
         if self.blocks_file is not None:
             try:
-                blocks = yaml.safe_load(Path(self.blocks_file).read_text())
-            except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+                blocks = yaml.safe_load(Path(self.blocks_file).expanduser().read_text(encoding="utf-8"))
+            except (OSError, ValueError, yaml.YAMLError) as problem:  # ValueError: bad UTF-8 or date
                 reason = str(problem).splitlines()[0]
                 raise UserError(f"method.blocks_file={self.blocks_file} cannot be read: {reason}") from None
             if not isinstance(blocks, list):

@@ -5,7 +5,8 @@ import pytest
 
 from dgpbench.config.settings import declared
 from dgpbench.data.cells import TableSettings
-from dgpbench.runs.resolve import documented
+from dgpbench.errors import UserError
+from dgpbench.runs.resolve import documented, resolve_overrides
 
 SETTINGS = {key: setting for key, setting, _ in documented()}
 DATA = "dataset=step"
@@ -156,3 +157,16 @@ def test_setting_the_default_values_is_the_same_run(plain):
 def test_two_budgets_are_two_runs_though_what_they_set_is_equal(plain):
     assert fit_once.identity(DATA, "budget=laptop").directory != plain().directory
     assert fit_once.identity(DATA, "budget=laptop").hash != plain().hash
+
+
+def test_couplings_are_read_from_a_file_below_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "blocks.yaml").write_text("- {layers: [2, 1], gps: all}\n")
+    run = resolve_overrides(["method=custom", 'method.blocks_file="~/blocks.yaml"', "dataset=boston"])
+    assert run.method.blocks == [{"layers": [2, 1], "gps": "all"}]
+
+
+def test_a_file_of_couplings_with_an_impossible_date_is_refused(tmp_path):
+    (tmp_path / "blocks.yaml").write_text("- 2024-13-45\n")
+    with pytest.raises(UserError, match=r"method.blocks_file=.* cannot be read: month must be in 1..12"):
+        resolve_overrides(["method=custom", f"method.blocks_file={tmp_path}/blocks.yaml", "dataset=boston"])
