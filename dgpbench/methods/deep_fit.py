@@ -38,10 +38,7 @@ class DeepFit(NamedTuple):
     def fit(
         self, train: Regression, settings: FitSettings[Any, AdamSettings], seeds: Seeds, monitor: Monitor
     ) -> MixturePredictor:
-        """Fit one deep GP.
-
-        :param train: standardised rows X [N, D], Y [N, 1]
-        """
+        """Fit one deep GP."""
         training = settings.training
         fitting, held_out = hold_out(train, training, seeds.holdout)
         model = self.start_model(train, fitting, settings, seeds, monitor)
@@ -69,10 +66,7 @@ class DeepFit(NamedTuple):
         seeds: Sequence[Seeds],
         monitors: Sequence[Monitor],
     ) -> list[MixturePredictor]:
-        """Fit one deep GP to each of several tables with equally many rows, all in one graph (``training.together``).
-
-        :param trains: standardised rows X [N, D], Y [N, 1] of each
-        """
+        """Fit a deep GP to each of several tables with equally many rows, in one graph (``training.together``)."""
         training = settings.training
         fits = [
             (train, *hold_out(train, training, own.holdout), own, monitor)

@@ -37,10 +37,7 @@ from dgpbench.training.settings import AdamSettings
 def fit(
     train: Regression, settings: FitSettings[FullyFactorisedSettings, AdamSettings], seeds: Seeds, monitor: Monitor
 ) -> MixturePredictor:
-    """Fit a deep GP with a Gaussian for each row's hidden layers.
-
-    :param train: standardised rows X [N, D], Y [N, 1]
-    """
+    """Fit a deep GP with a Gaussian for each row's hidden layers."""
     method, training = settings.method, settings.training
     fitting, held_out = hold_out(train, training, seeds.holdout)
     Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)

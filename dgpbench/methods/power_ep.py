@@ -54,10 +54,7 @@ def start_model(
     seeds: Seeds,
     _monitor: Monitor,
 ) -> "PowerEPModel":
-    """Build the model that training starts at.
-
-    :param fitting: the rows that are fitted to, without those held out of ``train``
-    """
+    """Build the model that training starts at."""
     method = settings.method
     Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)
     return build_model(settings, train.X, Z, build_sites(method, len(fitting.X), seeds.initial))

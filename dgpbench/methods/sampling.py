@@ -42,14 +42,17 @@ MAX_FEATURES = 2**25  # numbers: 128 MB in float32, beyond which they are comput
 def fit(
     train: Regression, settings: FitSettings[SamplingSettings, SamplerSettings], seeds: Seeds, monitor: Monitor
 ) -> MixturePredictor:
-    """Sample a deep GP's inducing outputs.
-
-    :param train: standardised rows X [N, D], Y [N, 1]
-    """
-    architecture = architecture_of(settings)
-    prior = build_prior(architecture, train.X, kmeans_centres(train.X, architecture.num_inducing, seeds.initial))
-    schedule = build_schedule(settings.training, settings.num_samples)
-    chain = build_chain(prior, train, settings.method, settings.training, seeds)
+    """Sample a deep GP's inducing outputs."""
+    method, training = settings.method, settings.training
+    architecture = pick(Architecture, method, precision=settings.precision)
+    prior = build_prior(architecture, train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial))
+    schedule = Schedule(
+        max_iterations=training.max_iterations,
+        burn_in=training.steps(training.burn_in),
+        thinning=training.steps(training.thinning),
+        num_samples=settings.num_samples,
+    )
+    chain = build_chain(prior, train, method, training, seeds)
     taken, samples = run(chain, schedule, monitor)
     model = SampledDeepGP(prior, samples)
     predictor = predictor_of(model, common_normals=settings.common_normals)
@@ -61,24 +64,9 @@ def fit(
 
 def restore(settings: FitSettings[SamplingSettings, Any], arrays: Mapping[str, np.ndarray]) -> MixturePredictor:
     """Return the predictor that the arrays were taken from."""
-    Z = arrays[FIRST_Z]
-    model = SampledDeepGP(build_prior(architecture_of(settings), Z, Z), arrays[".samples"])
+    Z, architecture = arrays[FIRST_Z], pick(Architecture, settings.method, precision=settings.precision)
+    model = SampledDeepGP(build_prior(architecture, Z, Z), arrays[".samples"])
     return predictor_of(assign(arrays, model), common_normals=settings.common_normals)
-
-
-def architecture_of(settings: FitSettings[SamplingSettings, Any]) -> Architecture:
-    """Return the choices of the prior."""
-    return pick(Architecture, settings.method, precision=settings.precision)
-
-
-def build_schedule(training: SamplerSettings, num_samples: int) -> Schedule:
-    """Convert shares of max_iterations to counts of steps."""
-    return Schedule(
-        max_iterations=training.max_iterations,
-        burn_in=training.steps(training.burn_in),
-        thinning=training.steps(training.thinning),
-        num_samples=num_samples,
-    )
 
 
 def build_chain(
@@ -145,11 +133,8 @@ class SampledDeepGP(gpflow.Module):
         )
 
 
-def predictor_of(model: SampledDeepGP, *, common_normals: bool = False) -> MixturePredictor:
-    """Return the predictor of one Gaussian for each sample of v; its posterior is the samples.
-
-    :param common_normals: as in ``FitSettings``
-    """
+def predictor_of(model: SampledDeepGP, *, common_normals: bool) -> MixturePredictor:
+    """Return the predictor of one Gaussian for each sample of v; its posterior is the samples."""
     S = model.samples.shape[0]
 
     def moments(X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -196,8 +181,8 @@ def chain_summary(traces: np.ndarray, thinning: int) -> dict[str, float | int]:
     }
 
 
-def autocorrelation_time(traces: np.ndarray, window: float = 5.0) -> np.ndarray:
-    """tau = 1 + 2 sum_{k=1}^{m} rho_k for each trace, with the smallest m >= window tau(m) (Sokal 1997).
+def autocorrelation_time(traces: np.ndarray) -> np.ndarray:
+    """tau = 1 + 2 sum_{k=1}^{m} rho_k for each trace, with the smallest m >= 5 tau(m) (Sokal 1997).
 
     :param traces: successive draws, [S, n]
     :return: tau in units of one draw, at least 1, [n]; 1 for a constant trace
@@ -205,7 +190,7 @@ def autocorrelation_time(traces: np.ndarray, window: float = 5.0) -> np.ndarray:
     rho = autocorrelation(traces)
     sums = 2.0 * np.cumsum(rho, axis=0) - 1.0
     lags = np.arange(len(rho))[:, None]
-    enough = lags >= window * sums
+    enough = lags >= 5.0 * sums
     last = np.where(enough.any(axis=0), enough.argmax(axis=0), len(rho) - 1)
     return np.maximum(sums[last, np.arange(rho.shape[1])], 1.0)
 

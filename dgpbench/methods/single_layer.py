@@ -38,10 +38,7 @@ def fit(
     seeds: Seeds,
     monitor: Monitor,
 ) -> MixturePredictor:
-    """Fit the kernel's parameters, the noise variance and Z, which starts at k-means centres.
-
-    :param train: standardised rows X [N, D], Y [N, 1]
-    """
+    """Fit the kernel's parameters, the noise variance and Z, which starts at k-means centres."""
     method, Z = settings.method, None
     if isinstance(method, SparseSettings):
         Z = kmeans_centres(train.X, method.num_inducing, seeds.initial)

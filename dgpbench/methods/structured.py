@@ -25,7 +25,7 @@ from dgpbench.gp.objectives import elbo, importance_weighted_elbo, predictive, t
 from dgpbench.gp.prior import Architecture, DeepGP, build_prior, read_once
 from dgpbench.gp.propagation import Paths, given, marginalise, marginalise_jointly, path_shapes
 from dgpbench.gp.sigma_points import SigmaPoints
-from dgpbench.gp.structures import STRUCTURES, Structure
+from dgpbench.gp.structures import STRUCTURES
 from dgpbench.methods.deep_fit import DeepFit
 from dgpbench.methods.inducing_points import kmeans_centres
 from dgpbench.methods.interface import FitSettings, Seeds, pick
@@ -66,10 +66,7 @@ def start_model(
     seeds: Seeds,
     monitor: Monitor,
 ) -> "DeepModel":
-    """Build the model that training starts at.
-
-    :param fitting: the rows that are fitted to, without those held out of ``train``
-    """
+    """Build the model that training starts at."""
     method = settings.method
     X, Z = train.X, kmeans_centres(train.X, method.num_inducing, seeds.initial)
     if method.num_importance_samples is not None:
@@ -165,15 +162,10 @@ def fit_output_layer(
 
 def build_posterior(method: StructuredSettings) -> BlockGaussian:
     """Build q at its starting values: m = 0, nearly deterministic hidden layers, the output layer's C = I."""
+    blocks = [method.blocks] if method.structure == "custom" else []
+    structure = STRUCTURES[method.structure](method.widths(), *blocks)
     scales = [method.hidden_scale] * (method.num_layers - 1) + [method.output_scale]
-    return BlockGaussian(build_structure(method), method.num_inducing, scales, whiten=method.whiten)
-
-
-def build_structure(method: StructuredSettings) -> Structure:
-    """Build the structure ``method.structure``, from ``method.blocks`` for a custom one."""
-    if method.structure == "custom":
-        return STRUCTURES["custom"](method.widths(), method.blocks)
-    return STRUCTURES[method.structure](method.widths())
+    return BlockGaussian(structure, method.num_inducing, scales, whiten=method.whiten)
 
 
 def build_optimiser(settings: FitSettings[StructuredSettings, AdamSettings], model: "DeepModel"):

@@ -35,10 +35,7 @@ COLUMNS_AT_ONCE = 32768
 def fit(
     train: Regression, settings: FitSettings[SubsetSettings, AdamSettings], seeds: Seeds, monitor: Monitor
 ) -> MixturePredictor:
-    """Fit a deep GP with training rows as inducing points.
-
-    :param train: standardised rows X [N, D], Y [N, 1]
-    """
+    """Fit a deep GP with training rows as inducing points."""
     method, training = settings.method, settings.training
     fitting, held_out = hold_out(train, training, seeds.holdout)
     rows = choose(method.subset, fitting.X, method.num_inducing, seeds.initial)
@@ -125,7 +122,6 @@ def predictor_of(
 
     :param num_samples: S; a single layer has one path
     :param rows: numbers of the subset's rows among the fitted rows
-    :param common_normals: as in ``FitSettings``
     """
     S = num_samples if len(model.widths) > 1 else 1
 
