@@ -236,6 +236,13 @@ def _check(method: Method) -> None:
     """
     if not isinstance(method.name, str) or not re.fullmatch(r"[A-Za-z]\w*", method.name, re.ASCII):
         raise UserError(f"a method cannot be named '{method.name}'; use letters, digits and _, as in my_method")
+    if not callable(method.fit):
+        raise UserError(f"{method.name}: fit must be a function, as in Method('my_method', fit), not {method.fit!r}")
+    if not isinstance(method.packages, Mapping) or not all(isinstance(each, str) for each in method.packages):
+        raise UserError(
+            f"{method.name}: packages must map import names to how to install them, as in "
+            "{'torch': 'pip install torch'}"
+        )
     if not isinstance(method.settings, type) or not issubclass(method.settings, Settings):
         raise UserError(
             f"{method.name}: settings must be a frozen dataclass derived from Settings, not {method.settings!r}"

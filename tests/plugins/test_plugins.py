@@ -257,6 +257,8 @@ def test_an_estimator_of_scikit_learn_is_a_method_in_three_lines(tmp_path):
         (GOOD.replace('"NAME"', "3"), "a method cannot be named '3'"),
         (GOOD.replace("NAME", "unbound").replace("Ridge)", "object)"), "a frozen dataclass derived from Settings"),
         (GOOD.replace("NAME", "lacks").replace(", default=0.1", ""), "setting noise needs a default"),
+        (GOOD.replace("NAME", "idle").replace("fit, Ridge", "None, Ridge"), "fit must be a function"),
+        (GOOD.replace("NAME", "listed").replace("Ridge)", "Ridge, packages=['numpy'])"), "packages must map import"),
     ],
 )
 def test_a_file_that_is_not_a_plug_in_is_refused(text, sentence, tmp_path, capsys):
