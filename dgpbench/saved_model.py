@@ -81,10 +81,15 @@ CHOICES = tuple(each.name for each in fields(Choices))
 
 
 @contextmanager
-def refusing(what: str) -> Iterator[None]:
-    """Turn any error caused by a file from elsewhere into one sentence, which begins with ``what``."""
+def refusing(what: str, *, passing: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    """Turn any error caused by a file from elsewhere into one sentence, which begins with ``what``.
+
+    :param passing: errors that are raised as they are
+    """
     try:
         yield
+    except passing:
+        raise
     except Exception as problem:
         words = repr(problem)
         if isinstance(problem, KeyError):
@@ -111,8 +116,9 @@ class Model:
         with self._refusing():
             return self.description.predictor(self.arrays)
 
-    def _refusing(self) -> AbstractContextManager[None]:
-        return refusing(f"{self.source} cannot be used for predictions") if self.source else nullcontext()
+    def _refusing(self, passing: type[Exception] | tuple[()] = ()) -> AbstractContextManager[None]:
+        what = f"{self.source} cannot be used for predictions"
+        return refusing(what, passing=passing) if self.source else nullcontext()
 
     def inputs(
         self,
@@ -127,7 +133,7 @@ class Model:
         :param unknown: collects the categories that training did not have
         :raises UserError: if a column is missing, or its content is of another kind than in training
         """
-        with self._refusing():
+        with self._refusing(passing=UserError):  # which is about the frame
             return self.description.encoder.transform(frame, where, reading or self.description.reading, unknown)
 
     def predict(self, X: np.ndarray) -> Densities:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dgpbench.baselines.held_out import held_out_rows
 from dgpbench.data.standardise import Regression
 from dgpbench.methods.interface import Seeds
 from dgpbench.plugins import Gaussian, GaussianMixture, Method, Quantiles, Settings, setting
@@ -87,13 +88,6 @@ XGBOOST_QUANTILES = Method(
 )
 
 
-def _held_out(num_rows: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows that are fitted to, and those that choose the number of trees."""
-    order = np.random.default_rng(seed).permutation(num_rows)
-    count = max(1, round(share * num_rows))
-    return order[count:], order[:count]
-
-
 @dataclass(frozen=True)
 class NGBoostSettings(Settings):
     """Those of the paper's experiments (Duan et al. 2020, Sec. 4)."""
@@ -116,7 +110,7 @@ def fit_ngboost(train: Regression, settings: NGBoostSettings, seeds: Seeds, moni
     tree = DecisionTreeRegressor(max_depth=3, random_state=seed)  # NGBoost's, with a seed
     options = {"Dist": Normal, "Base": tree, "learning_rate": settings.learning_rate, "random_state": seed}
     options |= {"minibatch_frac": settings.minibatch, "verbose": False}
-    fitting, held = _held_out(len(X), settings.holdout, seeds.holdout)
+    fitting, held = held_out_rows(len(X), settings.holdout, seeds.holdout)
     tried = NGBRegressor(n_estimators=settings.max_stages, **options).fit(
         X[fitting], y[fitting], X_val=X[held], Y_val=y[held]
     )
@@ -159,7 +153,7 @@ def fit_catboost(train: Regression, settings: CatBoostSettings, seeds: Seeds, mo
 
     del monitor
     X, y = train.X, train.Y[:, 0]
-    fitting, held = _held_out(len(X), settings.holdout, seeds.holdout)
+    fitting, held = held_out_rows(len(X), settings.holdout, seeds.holdout)
     options = {"loss_function": "RMSEWithUncertainty", "learning_rate": settings.learning_rate}
     options |= {"random_seed": seeds.initial % 2**31, "thread_count": 1, "verbose": False, "allow_writing_files": False}
     tried = CatBoostRegressor(iterations=settings.max_trees, **options)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dgpbench.baselines.held_out import held_out_rows
 from dgpbench.config import groups
 from dgpbench.data.standardise import Found, Regression
 from dgpbench.errors import UserError
@@ -81,9 +82,8 @@ def centre_and_deviation(predictions: Found) -> tuple[np.ndarray, np.ndarray | N
 
 def fit_conformal(train: Regression, settings: ConformalSettings, seeds: Seeds, monitor: Monitor) -> Calibrated:
     """Fit the base to some of the training rows, and calibrate it on the others."""
-    order = np.random.default_rng(seeds.holdout).permutation(len(train.X))
-    count = max(2, round(settings.calibration * len(train.X)))
-    proper, calibration = (Regression(train.X[rows], train.Y[rows]) for rows in (order[count:], order[:count]))
+    parts = held_out_rows(len(train.X), settings.calibration, seeds.holdout, at_least=2)
+    proper, calibration = (Regression(train.X[rows], train.Y[rows]) for rows in parts)
     run = with_fewer_inducing_points(settings.base_run(), len(proper.X))
     timed = replace(monitor, max_seconds=run.training.max_seconds)  # the whole of this fit counts as training, once
     return Calibrated(fit(run, proper, seeds, timed).predictor, calibration, settings, seeds.prediction)

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dgpbench.baselines.held_out import held_out_rows
 from dgpbench.data.standardise import Regression
+from dgpbench.errors import UserError
 from dgpbench.methods.interface import Seeds
 from dgpbench.plugins import Gaussian, GaussianMixture, Method, Settings, setting
 from dgpbench.training.monitor import Monitor
@@ -115,6 +117,12 @@ class DropoutSettings(Settings):
     holdout: float = setting("share of the training rows that chooses", above=0, below=1, default=0.2)
     num_samples: int = setting("T, stochastic forward passes; the paper has 10,000", low=1, default=1000)
 
+    def __post_init__(self) -> None:
+        if not self.rates or not all(isinstance(each, int | float) and 0 <= each < 1 for each in self.rates):
+            raise UserError("method.rates must be a list of dropout rates from 0 to below 1, such as [0.05, 0.1]")
+        if not self.noises or not all(isinstance(each, int | float) and each > 0 for each in self.noises):
+            raise UserError("method.noises must be a list of variances above 0, such as [0.1, 0.4]")
+
 
 @dataclass
 class Dropped:
@@ -137,9 +145,8 @@ def fit_dropout(train: Regression, settings: DropoutSettings, seeds: Seeds, moni
     rate is enough.
     """
     del monitor
-    order = np.random.default_rng(seeds.holdout).permutation(len(train.X))
-    count = max(1, round(settings.holdout * len(order)))
-    kept, left = (Regression(train.X[rows], train.Y[rows]) for rows in (order[count:], order[:count]))
+    parts = held_out_rows(len(train.X), settings.holdout, seeds.holdout)
+    kept, left = (Regression(train.X[rows], train.Y[rows]) for rows in parts)
     scores = {}
     for rate in settings.rates:
         network = _dropout_network(kept, settings, rate, float(np.median(settings.noises)), seeds.initial)

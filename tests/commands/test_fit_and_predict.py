@@ -234,7 +234,9 @@ def test_without_an_output_the_table_goes_to_standard_output(message, folder, ca
 def test_new_rows_without_a_prediction_are_refused_and_leave_no_file(text, sentence, message, folder, tmp_path, capsys):
     (folder / "wrong.csv").write_text(text)
     assert predict(folder, tmp_path / "out.csv", table="wrong.csv") == 2
-    assert sentence in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith(f"dgpbench: {folder / 'wrong.csv'}")  # the file is at fault, not the model
+    assert sentence in error
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,7 +6,9 @@ import pytest
 from scipy.stats import expon
 
 from dgpbench.config import groups
+from dgpbench.errors import UserError
 from dgpbench.methods import plugins
+from dgpbench.runs.resolve import resolve_overrides
 
 groups.find_by(plugins.__name__)
 
@@ -41,6 +43,31 @@ def test_xgboost_predicts_the_quantiles_and_the_mean_of_skewed_noise():
         expected = expon.ppf(level)
         assert values - [0, 5] == pytest.approx([expected, expected], rel=0.15, abs=0.05), level
     assert found.mean[:, 0] == pytest.approx([1, 6], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("method", "share"), [("catboost", "holdout"), ("mc_dropout", "holdout"), ("conformal", "calibration")]
+)
+def test_rows_to_fit_to_are_left_however_many_are_held_out(method, share):
+    for package in {"catboost": ["catboost"], "conformal": ["crepes"]}.get(method, []):
+        pytest.importorskip(package)
+    base = ["method.base=bayesian_ridge"] if method == "conformal" else []
+    X = np.linspace(-1, 1, 20)[:, None]
+    fitted = fit_once.fit(X, X[:, 0], f"method={method}", f"method.{share}=0.99", "budget=smoke", *base)
+    assert np.isfinite(fitted.predict(X).mean).all()
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("rates=[]", "dropout rates from 0 to below 1"),
+        ("rates=[2]", "dropout rates"),
+        ("noises=[x]", "variances above 0"),
+    ],
+)
+def test_lists_to_choose_from_are_of_numbers_in_range(setting, sentence):
+    with pytest.raises(UserError, match=f"method.{setting.partition('=')[0]} must be a list of {sentence}"):
+        resolve_overrides(["method=mc_dropout", f"method.{setting}"])
 
 
 @pytest.mark.full
