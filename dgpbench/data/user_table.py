@@ -66,10 +66,7 @@ def load(spec: Mapping[str, Any]) -> Table:
         kept = columns.notna().all(axis=1) if schema.missing == "drop" else columns[target].notna()
         files.append(Rows(file, columns if kept.all() else columns[kept], int((~kept).sum())))
     y, num_left_out = files[0].columns[target].to_numpy(), files[0].num_left_out
-    if len(y) < 2:
-        rest = f", and {num_left_out:,} left out because of missing values" if num_left_out else ""
-        count = f"{len(y):,} row{'s' * (len(y) != 1)}"
-        raise UserError(f"{path} has {count} below its header{rest}: a regression needs at least 2")
+    _check_num_rows(str(path), len(y), num_left_out, " below its header")
     if y.min() == y.max():
         raise UserError(f"the target {target!r} of {path} is {y[0]:g} in every row: there is nothing to predict")
     _check_features(files[0].columns, target, path, settings)
@@ -86,13 +83,15 @@ def load(spec: Mapping[str, Any]) -> Table:
 def of_frame(frame: "pd.DataFrame", y: np.ndarray, target: str, settings: TableSettings) -> Table:
     """Return the table of features [N, K] and targets y [N] in memory.
 
-    :raises UserError: for cells that the settings do not convert to numbers
+    :raises UserError: for cells that the settings do not convert to numbers, and for fewer than 2 rows
     """
     schema = Schema.of(frame, settings)
     columns = typed(frame, schema, settings)
     kept = columns.notna().all(axis=1).to_numpy() if schema.missing == "drop" else np.full(len(y), True)
+    num_left_out = int((~kept).sum())
+    _check_num_rows("the table", len(y) - num_left_out, num_left_out)
     table = _of_columns(columns[kept].reset_index(drop=True), y[kept], schema, target)
-    return replace(table, name="table", num_left_out=int((~kept).sum()))
+    return replace(table, name="table", num_left_out=num_left_out)
 
 
 def settings_of(spec: Mapping[str, Any]) -> TableSettings:
@@ -126,6 +125,13 @@ def _stacked(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
 
     full = [each for each in frames if len(each)] or frames[:1]
     return full[0].reset_index(drop=True) if len(full) == 1 else pd.concat(full, ignore_index=True)
+
+
+def _check_num_rows(table: str, num_rows: int, num_left_out: int, below: str = "") -> None:
+    if num_rows < 2:
+        rest = f", and {num_left_out:,} left out because of missing values" if num_left_out else ""
+        count = f"{num_rows:,} row{'s' * (num_rows != 1)}"
+        raise UserError(f"{table} has {count}{below}{rest}: a regression needs at least 2")
 
 
 def check_columns(frame: "pd.DataFrame", settings: TableSettings) -> None:

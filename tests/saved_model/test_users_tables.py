@@ -116,6 +116,20 @@ def test_a_test_file_without_rows_is_refused(folder, tmp_path, capsys):
     assert "there are no test rows" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("sizes", "sentence"),
+    [
+        ([np.nan] * 4, "the table has 0 rows, and 4 left out because of missing values: a regression needs at least 2"),
+        ([1.0] + [np.nan] * 3, "the table has 1 row, and 3 left out because of missing values"),
+        ([1.0], "the table has 1 row: a regression needs at least 2"),
+    ],
+)
+def test_fewer_than_two_rows_of_a_frame_are_refused(sizes, sentence):
+    regressor = DeepGPRegressor("gpr", budget="smoke", settings={"dataset.missing": "drop"})
+    with pytest.raises(ValueError, match=sentence):
+        regressor.fit(pd.DataFrame({"size": sizes}), [1.0, 2.0, 3.0, 5.0][: len(sizes)])
+
+
 def test_booleans_among_numbers_are_not_numbers():
     frame = pd.DataFrame({"a": [True, 3, 4, 5]}, dtype=object)
     with pytest.raises(ValueError, match=r"holds text in 1 cell \(row 1 of 'a': 'True'\)"):
