@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dgpbench.config import groups
-from dgpbench.config.settings import did_you_mean, setting
+from dgpbench.config.settings import build, declared, did_you_mean, setting
 from dgpbench.data import download, published, user_table
 from dgpbench.data.cells import TableSettings
 from dgpbench.data.download import Copy, Damaged, RequiredFile, Source
@@ -109,10 +109,8 @@ DRAWS = {"bimodal": bimodal, "heteroscedastic": heteroscedastic, "step": step}
 
 def load_synthetic(spec: Mapping[str, Any]) -> Table:
     """Draw a table of Hernandez-Munoz (2018), two of them from Depeweg et al. (2018), from its own ``seed``."""
-    num_rows, seed = spec["num_rows"], spec["seed"]
-    if not (isinstance(num_rows, int) and num_rows >= 2 and isinstance(seed, int) and seed >= 0):
-        raise UserError(f"dataset.num_rows must be at least 2, dataset.seed at least 0; they are {num_rows} and {seed}")
-    x, y = DRAWS[spec["draw"]](np.random.Generator(np.random.PCG64(seed)), num_rows)
+    settings = build(SyntheticSettings, "dataset", {key: spec[key] for key in declared(SyntheticSettings)})
+    x, y = DRAWS[spec["draw"]](np.random.Generator(np.random.PCG64(settings.seed)), settings.num_rows)
     return Table(spec["name"], x[:, None], y, ("x",), "y", (), "synthetic")
 
 

@@ -124,13 +124,8 @@ class SampledDeepGP(gpflow.Module):
 
     def paths(self, X: tf.Tensor, normals: list[tf.Tensor]) -> Paths:
         """Return one path of each row for each sample, [S, B]."""
-        return given(
-            self.prior,
-            split_layers(tf.convert_to_tensor(self.samples), self.widths),
-            self.prior.choleskys(),
-            X,
-            normals,
-        )
+        layers = split_layers(tf.convert_to_tensor(self.samples), self.widths)
+        return given(self.prior, layers, self.prior.choleskys(), X, normals)
 
 
 def predictor_of(model: SampledDeepGP, *, common_normals: bool) -> MixturePredictor:

@@ -72,8 +72,9 @@ def neg_crps(estimator: Any, X: Any, y: Any) -> float:
 
 
 def _predicted(estimator: Any, X: Any) -> PredictiveDistribution:
-    """
-    :raises TypeError: for another kind of estimator
+    """Return the predictive distribution of the rows of X.
+
+    :raises TypeError: for an estimator without one
     """
     *before, last = [step for _, step in getattr(estimator, "steps", [(None, estimator)])]
     if not hasattr(last, "predict_dist"):

@@ -68,7 +68,7 @@ def test_a_synthetic_table_depends_on_its_own_seed(name: str) -> None:
     assert load(spec).digest_xy == load(spec).digest_xy != load({**spec, "seed": 1}).digest_xy
     assert load({**spec, "num_rows": 7}).num_rows == 7
     assert load(spec).verified == "synthetic"
-    with pytest.raises(UserError, match=r"dataset.num_rows must be at least 2"):
+    with pytest.raises(UserError, match=r"dataset.num_rows takes a whole number of at least 2"):
         load({**spec, "num_rows": 0})
 
 
