@@ -18,6 +18,7 @@ from dgpbench.training.monitor import Monitor
 
 groups.find_by(plugins.__name__)  # a base may be a method of an installed package, in any process
 LEVELS = np.arange(1, 200) / 200  # of the quantiles where there are more calibration rows
+OF_THE_BASE = ("method.", "training.", "prediction.", "protocol=", "optimiser=", "precision=")  # how its settings begin
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class ConformalSettings(Settings):
 
     def base_run(self) -> Run:
         """Return the base with its settings, which are those for a table of the user's own."""
+        if others := [each for each in map(str, self.base_settings) if not each.startswith(OF_THE_BASE)]:
+            raise UserError(
+                f"method.base_settings has '{others[0]}', which is not a setting of the base; "
+                f"one begins with {', '.join(OF_THE_BASE)}"
+            )
         chosen = [f"method={self.base}", f"budget={self.base_budget}", "dataset=csv", "precision=float64"]
         return resolve_overrides([*chosen, *map(str, self.base_settings)])
 

@@ -95,6 +95,8 @@ def test_workers_know_a_base_from_a_file(tmp_path):
         (("method.base=nothing",), "unknown method 'nothing'"),
         (("method.base=mf", 'method.base_settings=["method.nose=1"]'), "mf has no setting 'method.nose'"),
         (("method.base=gpr", 'method.base_settings=["method.num_layers=2"]'), "gpr has one layer"),
+        (('method.base_settings=["method=mf"]',), "has 'method=mf', which is not a setting of the base"),
+        (('method.base_settings=["seed=3"]',), "has 'seed=3', which is not a setting of the base"),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "validate"])
