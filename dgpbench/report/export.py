@@ -41,7 +41,7 @@ def export(results_dir: str, items: Sequence[Item] = (), budget: str | None = No
         frame = frame[frame["budget"] == budget]
     if frame.empty:
         raise UserError(f"{Path(results_dir, 'runs')} holds no run that matches; `dgpbench reproduce` makes them")
-    return _add_runs(results_dir, frame, replacing=True)
+    return _add_runs(results_dir, frame, {}, replacing=True)
 
 
 def import_from(results_dir: str, sources: Sequence[str]) -> Result:
@@ -62,7 +62,7 @@ def import_from(results_dir: str, sources: Sequence[str]) -> Result:
                 pairs[found.pair] = newer(pairs.get(found.pair), found)
     for run in runs.values():  # may contradict a raw run too
         best(store.lookup(results_dir, Identity(**run.record["identity"])), run)
-    result = _add_runs(results_dir, frame_of(runs.values()), replacing=False, known=pairs)
+    result = _add_runs(results_dir, frame_of(runs.values()), pairs, replacing=False)
     return replace(result, left_out=(*problems, *result.left_out))
 
 
@@ -86,14 +86,12 @@ def _records_in(source: Path) -> Iterator[StoredRecord | Comparison | ValueError
         yield from lines.pairs
 
 
-def _add_runs(
-    results_dir: str, frame: pd.DataFrame, *, replacing: bool, known: Mapping[Pair, Comparison] | None = None
-) -> Result:
+def _add_runs(results_dir: str, frame: pd.DataFrame, known: Mapping[Pair, Comparison], *, replacing: bool) -> Result:
     """Write the compact records of all runs of a frame, with their comparisons, to the files assigned to them.
 
     :param known: comparisons that came with the runs
     """
-    known, left_out = known or {}, list(frame.attrs["problems"])
+    left_out = list(frame.attrs["problems"])
     has_budget = frame["budget"].isin(groups.names("budget"))
     left_out += [f"{row.path} has an unknown budget, {row.budget!r}" for row in frame[~has_budget].itertuples()]
     frame = frame[has_budget]
@@ -116,10 +114,10 @@ def _add_runs(
         else:
             runs.append((StoredRecord(record, row.path), file_of[row.key]))
     sources = {run.key: run.source for run, _ in runs}
-    pairs = {pair: comparison for pair, comparison in known.items() if set(pair) <= set(sources)}
+    pairs = {pair: comparison for pair, comparison in known.items() if sources.keys() >= set(pair)}
     for pair in pair_files:
-        both = [sources.get(key, "") for key in pair]
-        if all(os.path.isfile(os.path.join(source, store.POINTS)) for source in both):
+        both = [sources[key] for key in pair if key in sources]
+        if len(both) == 2 and all(os.path.isfile(os.path.join(source, store.POINTS)) for source in both):
             try:
                 pairs[pair] = newer(pairs.get(pair), compare(*both))
             except ValueError as problem:  # their rows differ

@@ -129,6 +129,19 @@ def test_scores_that_are_not_those_of_the_points_are_not_exported(tmp_path, caps
     assert file_of(tmp_path).read_text().count('"kind":"run"') == 1
 
 
+def test_a_run_that_is_not_exported_is_not_compared_by_the_files_of_the_current_folder(tmp_path, monkeypatch):
+    star, other, _ = (
+        write_toy(tmp_path, task="extrapolation", method=method, num_layers=3, split=split, points=toy_points(-1.0, 40))
+        for method, split in (("star", 0), ("star", 1), ("mf", 0))
+    )
+    forge(star / "record.json", lambda record: record["scores"].update(rmse=record["scores"]["rmse"] * (1 + 1e-8)))
+    monkeypatch.chdir(other)
+    assert fit_once.command("results", "export", f"results_dir={tmp_path}") == 1
+    texts = [path.read_text() for path in (tmp_path / "records").glob("*.jsonl")]
+    assert sum(text.count('"kind":"run"') for text in texts) == 2
+    assert not any('"kind":"pair"' in text for text in texts)
+
+
 DEEP = "[" * 200_000 + "]" * 200_000
 HOSTILE = {
     "config": lambda record: record.update(config={}),
