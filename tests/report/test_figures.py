@@ -25,7 +25,7 @@ from dgpbench.report import cells
 from dgpbench.report.collect import collect
 from dgpbench.report.figures import calibration, item_figures, posterior, timing
 from dgpbench.report.figures.page import Panel, page, save
-from dgpbench.report.figures.style import COLOURS, house_style, label, look
+from dgpbench.report.figures.style import COLOURS, axis_label, house_style, label, look
 from dgpbench.report.statistics import compared
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -234,6 +234,22 @@ def test_timings_along_a_size_keep_the_others_fixed():
         timing.along(bench().drop(columns="ms_per_step"), "M")
 
 
+def test_timings_of_a_width_that_follows_the_inputs_are_drawn_against_m_alone(results):
+    for M in (64, 128):
+        settings = {"method.width": "inputs", "method.num_inducing": M}
+        given = {"settings": settings, "iterations": 10, "seconds": {"training": 1.0, "total": 2.0}}
+        write_toy(results, method="mf", num_layers=3, overrides={"method.num_inducing": M}, record=given)
+    runs = collect(results).assign(series="mf")
+    panels = timing.seconds_per_step(items.load("lindinger2020_figs7"), runs)
+    assert [panel.title for panel in panels] == ["against M", "against L"]
+    assert panels[0].frame[["value", "ms_per_step"]].values.tolist() == [[64, 100.0], [128, 100.0]]
+
+
+def test_the_number_of_parameters_is_not_in_seconds():
+    assert axis_label("num_parameters") == "trainable parameters (count)"
+    assert axis_label("seconds_training") == "seconds training (s)"
+
+
 # From records to files ------------------------------------------------------------------------------------------------
 
 
@@ -417,6 +433,10 @@ def test_a_wrong_call_of_a_figure_is_refused(filled, tmp_path, capsys, monkeypat
     for arguments, words in [
         (["figure", "nothing"], "unknown item 'nothing'"),
         (["figure", "lindinger2020_fig3"], "no run of lindinger2020_fig3"),
+        (
+            ["figure", "lindinger2020_fig3", "budget=laptop"],
+            "`dgpbench reproduce lindinger2020_fig3 budget=laptop` makes",
+        ),
         (["figure", "lindinger2020_figs5", "--output", "x.gif"], "must end in"),
         (["figure", "lindinger2020_figs5", "--format", "png", "--output", "x.pdf"], "disagree"),
     ]:

@@ -11,6 +11,7 @@ from dgpbench.report import cells
 from dgpbench.report.figures import calibration, posterior, predictions, scores, timing, training
 from dgpbench.report.figures.page import Panel, page
 from dgpbench.report.figures.sources import NoRuns
+from dgpbench.system.progress import counted
 
 # Kinds of figures by the name that ``figure:`` and ``options.also`` of an item take: from the item and its done runs,
 # as ``cells.done_runs`` returns them, to panels.
@@ -40,14 +41,15 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     if done.empty and name != "seconds_per_step":
         elsewhere = cells.done_elsewhere(item, done, frame)
         raise NoRuns(
-            f"no run of {item.name} at budget={item.budget} is done; `dgpbench reproduce {item.name}` makes them"
+            f"no run of {item.name} at budget={item.budget} is done; "
+            f"`dgpbench reproduce {item.name} budget={item.budget}` makes them"
             + (f"; {elsewhere}" if elsewhere else "")
         )
     panels = panels_of(name, item, done)
     if not panels:
         raise UserError(f"the done runs of {item.name} have nothing to draw as {name}")
     total = cells.num_runs(item)
-    state = f"{len(done)} of {total} runs" if len(done) < total else f"{total} run{'s' * (total != 1)}"
+    state = f"{len(done)} of {total} runs" if len(done) < total else counted(total, "run")
     state = "timings of bench steps" if done.empty else state
 
     def drawn(kind: str) -> str:  # the second line of a title, and a third one for seconds

@@ -89,7 +89,12 @@ HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
 # Units of dgpbench.predictive.scores as axes show them.
 UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
 ELBO_LABEL = "ELBO (nats, standardised y)"
-AXES = {"elbo": ELBO_LABEL, "win_frequency": "share of rows won", "tll_difference": "TLL difference (nats per row)"}
+AXES = {
+    "elbo": ELBO_LABEL,
+    "win_frequency": "share of rows won",
+    "tll_difference": "TLL difference (nats per row)",
+    "num_parameters": "trainable parameters (count)",
+}
 STYLE = Path(__file__).parent.parent / "dgpbench.mplstyle"
 
 

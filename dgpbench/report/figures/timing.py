@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -35,8 +34,8 @@ def seconds_per_step(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Time of a step along ``options.along`` (Figs. 4 and S7), from runs or else results/bench/*.csv."""
     methods = list(dict.fromkeys(cells.wanted(item)["series"]))
     bench = timings(runs, Path(item.results_dir, "bench"), methods)
-    sizes = [ALONG[key] for key in item.options.get("along", ALONG)]
-    return [Panel(f"against {size}", draw_seconds_per_step, along(bench, size), WIDE) for size in sizes]
+    drawn = {ALONG[key]: along(bench, ALONG[key]) for key in item.options.get("along", ALONG)}
+    return [Panel(f"against {size}", draw_seconds_per_step, frame, WIDE) for size, frame in drawn.items() if len(frame)]
 
 
 def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.DataFrame:
@@ -52,7 +51,7 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
             {"M": config["method"]["num_inducing"], "L": depth, "tau": config["method"]["width"]}
             for config, depth in zip(runs["config"], runs["num_layers"], strict=True)
         ]
-        numbers = pd.DataFrame(sizes).apply(pd.to_numeric, errors="coerce")  # a width may be 'inputs'
+        numbers = pd.DataFrame(sizes).apply(pd.to_numeric, errors="coerce")
         milliseconds = 1000 * runs["seconds_training"] / runs["iterations"]
         return numbers.assign(method=list(runs["series"]), ms_per_step=list(milliseconds))
     tables = [pd.read_csv(path) for path in sorted(folder.glob("*.csv"))]
@@ -93,7 +92,8 @@ def along(bench: pd.DataFrame, size: str) -> pd.DataFrame:
         raise UserError(f"a table of timings has columns {', '.join(COLUMNS)}; this one lacks {', '.join(missing)}")
     fixed = bench
     for other in SIZES.keys() - {size}:
-        fixed = fixed[fixed[other] == bench[other].mode().iloc[0]]
+        if bench[other].notna().any():  # a width of 'inputs' is not a number
+            fixed = fixed[fixed[other] == bench[other].mode().iloc[0]]
     mean = fixed.groupby(["method", size], sort=False, as_index=False)["ms_per_step"].mean()
     mean = mean.rename(columns={size: "value"}).sort_values("value")
     # fc_ng and fc_mc cost what FC costs to leading order.
@@ -106,11 +106,10 @@ def draw_seconds_per_step(frame: pd.DataFrame, ax: Axes) -> None:
     for _, look, rows in entries(frame):
         name, exponent = rows["method"].iloc[0].upper().replace("_", "-"), rows["exponent"].iloc[0]
         slope = "" if pd.isna(exponent) or len(rows) < 2 else f" (slope {exponent:g})"
-        line: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": f"{name}{slope}"}
-        ax.plot(rows["value"], rows["ms_per_step"] / 1000, **line)
+        seconds = rows["ms_per_step"] / 1000
+        ax.plot(rows["value"], seconds, color=look.colour, marker=look.marker, label=f"{name}{slope}")
         if slope:
-            last = rows.iloc[-1]
-            theory = last["ms_per_step"] / 1000 * (rows["value"] / last["value"]) ** exponent
+            theory = seconds.iloc[-1] * (rows["value"] / rows["value"].iloc[-1]) ** exponent
             ax.plot(rows["value"], theory, color=look.colour, linestyle="--", linewidth=0.8)
     log_scale(ax, "x")
     log_scale(ax, "y")
