@@ -16,7 +16,6 @@ from importlib.resources import files as resources
 from multiprocessing import forkserver, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pandas as pd
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -79,22 +78,24 @@ def page(frame: pd.DataFrame, results_dir: str, folder: Path, workers: int) -> s
     """Return the report's HTML; links to records are relative to ``folder``, the place of the report."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    problems = frame.attrs.get("problems", [])
+    problems = frame.attrs["problems"]
     frame = html_grids.with_groups(frame)
     frame.attrs.clear()  # pandas would copy them with every selection
     items = [section for section in _sections(frame, results_dir, workers) if section]
     loader = FileSystemLoader(Path(__file__).with_name("templates"))
-    options: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True}
-    template = Environment(loader=loader, lstrip_blocks=True, **options).get_template("report.html.j2")
-    given = {
-        "items": items,
-        "own": html_grids.own_table_grids(frame),
-        "data": leaderboard.page_data(frame, results_dir, str(folder)),
-        "timed": cells.timed_sentence(frame[frame["status"] == "done"]),
-        "statuses": frame["status"].value_counts().to_dict(),
-        "library": packed(resources("itables").joinpath("html/dt_bundle.js").read_text(encoding="utf-8")),
-    }
-    return template.render(**given, problems=problems, version=__version__)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html.j2").render(
+        items=items,
+        own=html_grids.own_table_grids(frame),
+        data=leaderboard.page_data(frame, results_dir, folder),
+        timed=cells.timed_sentence(frame[frame["status"] == "done"]),
+        statuses=frame["status"].value_counts().to_dict(),
+        library=packed(resources("itables").joinpath("html/dt_bundle.js").read_text(encoding="utf-8")),
+        problems=problems,
+        version=__version__,
+    )
 
 
 def packed(text: str) -> str:

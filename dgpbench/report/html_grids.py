@@ -16,8 +16,8 @@ from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, column_name
 from dgpbench.report import cells, published, statistics, tables
 from dgpbench.report.compare import Comparison
-from dgpbench.report.leaderboard import LEVEL, usual_splits
-from dgpbench.report.statistics import Compared
+from dgpbench.report.leaderboard import usual_splits
+from dgpbench.report.statistics import LEVEL, Compared
 from dgpbench.runs.summary import layers_of
 from dgpbench.system.progress import counted
 
@@ -122,7 +122,8 @@ def comparison_grid(made: Comparison) -> Grid:
     columns = ("data set", "method", "metric", "ours", "published", "difference", "in s.e.", "verdict")
     notes = [*(f"{share.text}." for share in made.shares()), published.spread_sentence(made.item.name)]
     if missing := len(made.cells) - len(begun):
-        notes.append(f"{missing:,} published numbers without a run are not listed.")
+        are = "is" if missing == 1 else "are"
+        notes.append(f"{counted(missing, 'published number')} without a run {are} not listed.")
     return Grid("Ours and published", columns, rows, notes)
 
 
@@ -148,15 +149,16 @@ def rank_grid(metric: str, found: Compared) -> Grid:
     average = statistics.mean_ranks(across).sort_values()
     notes = [found.about]
     try:
-        test, num_methods = statistics.friedman(across), len(average)
-        least = statistics.least_nemenyi_p(num_methods, test.num_blocks)
+        test = statistics.friedman(across)
+        least = statistics.least_nemenyi_p(len(average), test.num_blocks)
         notes.append(
             f"Friedman over {test.num_blocks} data sets (means over splits): "
             f"chi-squared {test.statistic:.2f}, p = {test.p_value:.2g}. "
-            f"Nemenyi: mean ranks further apart than {test.critical_difference:.2f} differ at level {test.alpha:g}; "
+            f"Nemenyi: mean ranks further apart than {test.critical_difference:.2f} differ at level {LEVEL:g}; "
             f"the smallest attainable p of a pair is {least:.2g}."
         )
-        notes += [] if least <= LEVEL else [INDISTINGUISHABLE.format(counted(test.num_blocks, "data set"))]
+        if least > LEVEL:
+            notes.append(INDISTINGUISHABLE.format(counted(test.num_blocks, "data set")))
     except UserError as refusal:
         notes.append(f"{refusal}.")
     rows = [(name(method), number(rank, 2)) for method, rank in average.items()]
@@ -164,7 +166,7 @@ def rank_grid(metric: str, found: Compared) -> Grid:
 
 
 def _p_value(value: float) -> Cell:
-    return number(value) if value >= 0.001 else Cell("< 0.001", value, numeric=True)
+    return Cell("< 0.001", value, numeric=True) if value < 0.001 else number(value)
 
 
 def reference_grid(metric: str, found: Compared) -> Grid:
@@ -172,7 +174,7 @@ def reference_grid(metric: str, found: Compared) -> Grid:
     columns = ("method", f"median loss - {found.reference}", "better on", "worse on", "p", "p, Holm", "verdict")
     caption = f"Against {found.reference}, {metric}"
     try:
-        table = statistics.against_reference(found.losses, found.reference, found.test_share, LEVEL)
+        table = statistics.against_reference(found.losses, found.reference, found.test_share)
     except UserError as refusal:
         return Grid(caption, columns, (), (f"{refusal}.",))
     num_sets, num_splits = len(found.across), int(found.losses.groupby(level="dataset").size().min())
@@ -180,18 +182,18 @@ def reference_grid(metric: str, found: Compared) -> Grid:
     unknown = f"cannot be distinguished with {sets} of {num_splits} splits"
     rows = []
     for row in table.itertuples(index=False):
-        texts = (", ".join(row.better), ", ".join(row.worse))
-        numbers = (*map(name, texts), _p_value(row.p_value), _p_value(row.p_holm))
-        rows.append((name(row.method), number(row.median_difference), *numbers, name(row.verdict or unknown)))
+        sets_found = name(", ".join(row.better)), name(", ".join(row.worse))
+        tested = _p_value(row.p_value), _p_value(row.p_holm), name(row.verdict or unknown)
+        rows.append((name(row.method), number(row.median_difference), *sets_found, *tested))
     share = float(found.test_share.max())
-    size = statistics.detectable_difference(num_sets, num_splits, share, len(table), LEVEL)
+    size = statistics.detectable_difference(num_sets, num_splits, share, len(table))
     note = (
         "Corrected resampled t-test of the paired splits of each data set (Nadeau and Bengio 2003: the variance of a "
         f"mean over J splits is (1/J + n_test/n_train) s^2, since splits share rows), combined over {sets} "
-        f"(Stouffer); Holm's correction over {len(table)} methods, level {LEVEL:g}. It uses every split, so that its p "
-        f"has no floor: a difference of {size:.2g} standard deviations over splits on every data set is found with "
-        f"probability {statistics.POWER:g}. 'better on' and 'worse on' name the data sets on which the test of that "
-        "data set alone finds it, with Holm's correction over all of them. It applies to these data sets only."
+        f"(Stouffer); Holm's correction over {counted(len(table), 'method')}, level {LEVEL:g}. It uses every split, so "
+        f"that its p has no floor: a difference of {size:.2g} standard deviations over splits on every data set is "
+        f"found with probability {statistics.POWER:g}. 'better on' and 'worse on' name the data sets on which the test "
+        "of that data set alone finds it, with Holm's correction over all of them. It applies to these data sets only."
     )
     return Grid(caption, columns, rows, (note,))
 
@@ -199,21 +201,22 @@ def reference_grid(metric: str, found: Compared) -> Grid:
 def wilcoxon_grid(metric: str, found: Compared) -> Grid:
     """Return Wilcoxon's tests of all pairs over data sets."""
     across = found.across
-    table, sets = statistics.wilcoxon_holm(across, LEVEL), counted(len(across), "data set")
+    table, sets = statistics.wilcoxon_holm(across), counted(len(across), "data set")
     least = statistics.least_signed_rank_p(len(across))
     corrected = min(1.0, least * len(table))
     unknown = "no difference found" if corrected <= LEVEL else f"cannot be distinguished with {sets}"
     rows = []
     for row in table.itertuples(index=False):
-        numbers = (number(row.median_difference), _p_value(row.p_value), _p_value(row.p_holm))
-        verdict = name("differ" if row.differs else unknown)
-        rows.append((name(row.method_a), name(row.method_b), *numbers, verdict))
+        tested = _p_value(row.p_value), _p_value(row.p_holm), name("differ" if row.differs else unknown)
+        rows.append((name(row.method_a), name(row.method_b), number(row.median_difference), *tested))
+    pairs = f"all {len(table)} pairs" if len(table) > 1 else "1 pair"
     notes = [
-        f"Wilcoxon's signed-rank test over {sets} (means over splits); Holm's correction over all "
-        f"{len(table)} pairs, level {LEVEL:g}. The smallest attainable p is {least:.2g}, and {corrected:.2g} after the "
+        f"Wilcoxon's signed-rank test over {sets} (means over splits); Holm's correction over {pairs}, level "
+        f"{LEVEL:g}. The smallest attainable p is {least:.2g}, and {corrected:.2g} after the "
         "correction. A difference below zero favours a."
     ]
-    notes += [] if corrected <= LEVEL else [INDISTINGUISHABLE.format(sets)]
+    if corrected > LEVEL:
+        notes.append(INDISTINGUISHABLE.format(sets))
     columns = ("method a", "method b", "median loss a - b", "p", "p, Holm", "verdict")
     return Grid(f"Pairs, {metric}", columns, rows, notes)
 
@@ -246,26 +249,22 @@ def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
     grids = []
     for (task, dataset, protocol, budget), runs in own.groupby(["task", "dataset", "protocol", "budget"]):
         rows = runs[(runs["status"] == "done") & runs["split"].isin(usual_splits(runs))]
-        parts = zip(rows["method"], rows["L"], rows["settings"], rows["seed"], strict=True)
-        called = pd.Series([_called(*each) for each in parts], rows.index, dtype=object)
+        called = [_called(*each) for each in rows[["method", "L", "settings", "seed"]].itertuples(index=False)]
         losses = rows.assign(called=called, loss=-rows["tll"]).pivot_table("loss", ["dataset", "split"], "called")
         whole = losses.dropna(axis=1)
         if len(whole) < 2 or whole.shape[1] < 2:
             continue
         means = whole.mean().sort_values(kind="stable")
         share = (rows["n_test"] / rows["n_train"]).groupby(rows["dataset"]).mean()
-        table = statistics.against_reference(whole, means.index[0], share, LEVEL).set_index("method")
+        table = statistics.against_reference(whole, means.index[0], share).set_index("method")
         lines = []
-        for rank, (method, loss) in enumerate(means.items(), 1):
-            tested = [Cell("", numeric=True)] * 3
-            if rank > 1:
-                row = table.loc[method]
-                tested = [number(-row.median_difference), _p_value(row.p_value), _p_value(row.p_holm)]
-            lines.append((number(rank, 0), name(method), number(-loss), *tested))
+        for rank, row in enumerate(table.reindex(means.index).assign(loss=means).itertuples(), 1):
+            tested = number(-row.median_difference), _p_value(row.p_value), _p_value(row.p_holm)  # the first has none
+            lines.append((number(rank, 0), name(row.Index), number(-row.loss), *tested))
         note = (
             f"Over {len(whole)} splits that each of these methods has; p by the corrected resampled t-test of paired "
-            f"splits (Nadeau and Bengio 2003), with Holm's correction over {len(table)} methods. The first was chosen "
-            "by these scores, which favours it."
+            f"splits (Nadeau and Bengio 2003), with Holm's correction over {counted(len(table), 'method')}. The first "
+            "was chosen by these scores, which favours it."
         )
         if lacking := [method for method in dict.fromkeys(called) if method not in whole]:
             note += f" Left out, without a log-likelihood on each of them: {', '.join(lacking)}."

@@ -9,6 +9,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -22,10 +23,9 @@ from dgpbench.runs.identity import Identity
 from dgpbench.runs.summary import decimals
 
 BOARD = ["task", "protocol", "budget"]
-LEVEL = 0.05  # of all tests of the report
 
 
-def page_data(frame: pd.DataFrame, results_dir: str, folder: str) -> dict[str, Any]:
+def page_data(frame: pd.DataFrame, results_dir: str, folder: Path) -> dict[str, Any]:
     """Return the data of the page's script as JSON values.
 
     :param frame: records with the columns of ``with_groups``
@@ -47,10 +47,10 @@ def page_data(frame: pd.DataFrame, results_dir: str, folder: str) -> dict[str, A
         "boards": [board for board, _ in boards.most_common()],
         "groups": groups,
         "runs": _runs(frame, metrics, results_dir),
-        "records": [results_dir, quote(os.path.relpath(results_dir, folder or "."))],
-        "level": LEVEL,
-        "friedman": {size: float(chi2.isf(LEVEL, size - 1)) for size in sizes},
-        "nemenyi": {size: statistics.critical_difference(size, 1, LEVEL) for size in sizes},
+        "records": [results_dir, quote(os.path.relpath(results_dir, folder))],
+        "level": statistics.LEVEL,
+        "friedman": {size: float(chi2.isf(statistics.LEVEL, size - 1)) for size in sizes},
+        "nemenyi": {size: statistics.critical_difference(size, 1) for size in sizes},
     }
 
 
@@ -106,12 +106,11 @@ def _runs(frame: pd.DataFrame, metrics: list[str], results_dir: str) -> list[lis
     """Return group, split, status, reason, seconds, hash, commit, record and scores of each run."""
     numbers = frame[metrics].astype(float).to_numpy().tolist()
     scores = [[None if value != value else float(f"{value:.6g}") for value in row] for row in numbers]
-    paths = [os.path.relpath(path, results_dir) for path in frame["path"]]
     plain = frame[["group", "split", "status"]].assign(
         reason=[reason if isinstance(reason, str) else "" for reason in frame["reason"]],
         seconds=frame["seconds_total"].round(1),
         hash=frame["config_hash"].str[:12],
         commit=frame["commit"],
-        path=paths,
+        path=[os.path.relpath(path, results_dir) for path in frame["path"]],
     )
     return [[*row, each] for row, each in zip(plain.to_numpy().tolist(), scores, strict=True)]

@@ -20,11 +20,13 @@ from dgpbench.predictive.scores import METRICS
 from dgpbench.report import cells
 from dgpbench.report.figures.style import label
 from dgpbench.seeds import seed_for
+from dgpbench.system.progress import counted
 
 RESAMPLES = 2000
 ENUMERATED = 12  # most differences with an enumeration of all 2^n signs
 FEWEST = 3  # data sets of a block, if there are as many: ranks over fewer are too coarse
 NAMED = 3  # incomplete cells named for each data set that is left out
+LEVEL = 0.05  # of all tests
 POWER = 0.8
 
 
@@ -60,25 +62,22 @@ def compared(item: Item, done: pd.DataFrame, metric: str) -> Compared:
     :raises UserError: if no two methods have every split of one data set
     """
     scores = cells.value_of(metric, done).map(METRICS[metric].loss).astype(float)
-    rows = done.assign(loss=scores, name=_names(done))[np.isfinite(scores)]
+    rows = done.assign(loss=scores, name=list(map(label, done["series"], done["num_layers"])))[np.isfinite(scores)]
     counts = rows.groupby(cells.KEYS).size().rename("count")
     wanted = cells.wanted(item).join(counts, on=cells.KEYS).fillna({"count": 0}).astype({"count": int})
-    wanted = wanted.assign(name=_names(wanted), whole=wanted["count"] >= wanted["wanted"])
+    names = list(map(label, wanted["series"], wanted["num_layers"]))
+    wanted = wanted.assign(name=names, whole=wanted["count"] >= wanted["wanted"])
     grid = wanted.pivot(index="dataset", columns="name", values="whole").eq(True)
-    block = largest_block(grid.loc[list(dict.fromkeys(wanted["dataset"])), list(dict.fromkeys(wanted["name"]))])
+    block = largest_block(grid.loc[wanted["dataset"].unique(), wanted["name"].unique()])
     if block.empty or block.shape[1] < 2:
         raise UserError(
             f"no two methods have all splits of a data set in {metric}; methods are compared on complete cells only"
         )
     chosen = rows[rows["dataset"].isin(block.index) & rows["name"].isin(block.columns)]
-    paired = paired_losses(chosen[["dataset", "split", "loss"]].assign(method=chosen["name"]))[list(block.columns)]
+    paired = paired_losses(chosen[["dataset", "split", "loss"]].assign(method=chosen["name"]))[block.columns]
     share = (chosen["n_test"] / chosen["n_train"]).groupby(chosen["dataset"]).median()
     sgp = label("sgp", 1)
     return Compared(paired, share, sgp if sgp in paired else paired.columns[0], _about(wanted, block))
-
-
-def _names(rows: pd.DataFrame) -> list[str]:
-    return [label(method, num_layers) for method, num_layers in zip(rows["series"], rows["num_layers"], strict=True)]
 
 
 def _about(wanted: pd.DataFrame, block: pd.DataFrame) -> str:
@@ -87,7 +86,7 @@ def _about(wanted: pd.DataFrame, block: pd.DataFrame) -> str:
     for dataset, rows in wanted[~wanted["dataset"].isin(block.index)].groupby("dataset", sort=False):
         lacking = rows[~rows["whole"] & rows["name"].isin(block.columns)]
         named = [f"{row.name} {row.count}/{row.wanted}" for row in lacking[:NAMED].itertuples(index=False)]
-        more = [f"{len(lacking) - NAMED} more methods"] if len(lacking) > NAMED else []
+        more = [counted(len(lacking) - NAMED, "more method")] if len(lacking) > NAMED else []
         absent = [f"{name} not in this table" for name in block.columns if name not in set(rows["name"])]
         left.append(f"{dataset} ({', '.join([*named, *more, *absent])})")
     for name, rows in wanted[~wanted["name"].isin(block.columns)].groupby("name", sort=False):
@@ -95,10 +94,8 @@ def _about(wanted: pd.DataFrame, block: pd.DataFrame) -> str:
         absent = [dataset for dataset in block.index if dataset not in set(rows["dataset"])]
         where = [f"{row.count}/{row.wanted} on {row.dataset}" for row in lacking.itertuples(index=False)]
         left.append(f"{name} ({[*where, *(f'not in this table on {dataset}' for dataset in absent)][0]})")
-    sentences = [f"Data sets: {', '.join(block.index)}."]
-    if left:
-        sentences.append(f"Left out, since ranks and tests need complete cells: {'; '.join(left)}.")
-    return " ".join(sentences)
+    data_sets = f"Data sets: {', '.join(block.index)}."
+    return f"{data_sets} Left out, since ranks and tests need complete cells: {'; '.join(left)}." if left else data_sets
 
 
 def paired_losses(frame: pd.DataFrame) -> pd.DataFrame:
@@ -112,7 +109,7 @@ def paired_losses(frame: pd.DataFrame) -> pd.DataFrame:
         where = "{method} on {dataset} split {split}".format(**twice.iloc[0])
         raise UserError(f"{where} has more than one score; narrow the comparison to one seed")
     wide = frame.pivot(index=["dataset", "split"], columns="method", values="loss")
-    return refuse_incomplete(wide[list(dict.fromkeys(frame["method"]))])
+    return refuse_incomplete(wide[frame["method"].unique()])
 
 
 def refuse_incomplete(losses: pd.DataFrame) -> pd.DataFrame:
@@ -163,7 +160,7 @@ class Friedman:
     """Friedman's test: chi-squared, corrected for ties, and the p-value that all methods rank alike.
 
     :param mean_ranks: of each method, 1 is best
-    :param critical_difference: of Nemenyi's post-hoc test: mean ranks further apart than this differ at ``alpha``
+    :param critical_difference: of Nemenyi's post-hoc test: mean ranks further apart than this differ at ``LEVEL``
     """
 
     statistic: float
@@ -171,7 +168,6 @@ class Friedman:
     num_blocks: int
     mean_ranks: pd.Series
     critical_difference: float
-    alpha: float
 
 
 def mean_ranks(losses: pd.DataFrame) -> pd.Series:
@@ -179,7 +175,7 @@ def mean_ranks(losses: pd.DataFrame) -> pd.Series:
     return refuse_incomplete(losses).rank(axis=1).mean()
 
 
-def friedman(losses: pd.DataFrame, alpha: float = 0.05) -> Friedman:
+def friedman(losses: pd.DataFrame) -> Friedman:
     """Apply Friedman's test over blocks, with Nemenyi's critical difference.
 
     :raises UserError: for fewer than three methods or two blocks
@@ -196,11 +192,10 @@ def friedman(losses: pd.DataFrame, alpha: float = 0.05) -> Friedman:
         statistic, p_value = 0.0, 1.0  # scipy divides zero by zero if all ranks are tied
     else:
         statistic, p_value = map(float, friedmanchisquare(*losses.to_numpy().T))
-    difference = critical_difference(num_methods, num_blocks, alpha)
-    return Friedman(statistic, p_value, num_blocks, average, difference, alpha)
+    return Friedman(statistic, p_value, num_blocks, average, critical_difference(num_methods, num_blocks))
 
 
-def critical_difference(num_methods: int, num_blocks: int, alpha: float = 0.05) -> float:
+def critical_difference(num_methods: int, num_blocks: int, alpha: float = LEVEL) -> float:
     """Nemenyi's critical difference q_alpha sqrt(k (k + 1) / (6 N)) (Demsar 2006, Eq. 4), q as in his Table 5."""
     from scipy.stats import studentized_range
 
@@ -231,7 +226,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     return corrected
 
 
-def wilcoxon_holm(losses: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+def wilcoxon_holm(losses: pd.DataFrame) -> pd.DataFrame:
     """Apply Wilcoxon's signed-rank test to all pairs of methods, with Holm's correction over the pairs.
 
     Columns: method_a, method_b, median_difference (a less b; below 0: a is better), p_value, p_holm, differs.
@@ -245,7 +240,7 @@ def wilcoxon_holm(losses: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
     corrected = holm(np.array(p_values))
     table = pd.DataFrame(pairs, columns=["method_a", "method_b"])
     table["median_difference"] = [float(np.median(each)) for each in differences]
-    return table.assign(p_value=p_values, p_holm=corrected, differs=corrected <= alpha)
+    return table.assign(p_value=p_values, p_holm=corrected, differs=corrected <= LEVEL)
 
 
 def _signed_rank(differences: np.ndarray) -> float:
@@ -268,7 +263,7 @@ def least_signed_rank_p(num_blocks: int) -> float:
 # Tests that use every split -------------------------------------------------------------------------------------------
 
 
-def against_reference(losses: pd.DataFrame, reference: str, test_share: pd.Series, alpha: float = 0.05) -> pd.DataFrame:
+def against_reference(losses: pd.DataFrame, reference: str, test_share: pd.Series) -> pd.DataFrame:
     """Compare each method with one reference method by corrected resampled t-tests, combined over data sets.
 
     On a data set with J splits, mean difference m and variance s^2 of the differences over splits,
@@ -303,21 +298,22 @@ def against_reference(losses: pd.DataFrame, reference: str, test_share: pd.Serie
     combined = z.sum(axis=0) / np.sqrt(len(z))
     p_values = 2 * stats.norm.sf(np.abs(combined))
     p_holm = holm(p_values)
-    alone = holm((2 * one_sided).ravel()).reshape(t.shape) <= alpha
-    verdicts = np.where(p_holm > alpha, "", np.where(combined < 0, "better", "worse"))
-    found = {"method": differences.columns, "median_difference": mean.median().to_numpy()}
-    for word, side in (("better", -1), ("worse", 1)):
-        found[word] = [list(mean.index[column]) for column in (alone & (np.sign(t) == side)).T]
-    return pd.DataFrame(found | {"p_value": p_values, "p_holm": p_holm, "verdict": verdicts})
+    alone = holm((2 * one_sided).ravel()).reshape(t.shape) <= LEVEL
+    verdicts = np.where(p_holm > LEVEL, "", np.where(combined < 0, "better", "worse"))
+    columns = {
+        "method": differences.columns,
+        "median_difference": mean.median().to_numpy(),
+        "better": [list(mean.index[column]) for column in (alone & (t < 0)).T],
+        "worse": [list(mean.index[column]) for column in (alone & (t > 0)).T],
+    }
+    return pd.DataFrame(columns | {"p_value": p_values, "p_holm": p_holm, "verdict": verdicts})
 
 
 @cache
-def detectable_difference(
-    num_sets: int, num_splits: int, test_share: float, comparisons: int, alpha: float = 0.05
-) -> float:
+def detectable_difference(num_sets: int, num_splits: int, test_share: float, comparisons: int) -> float:
     """Return the difference, the same on all data sets, that ``against_reference`` finds with probability ``POWER``.
 
-    In standard deviations of the difference over splits, for the least favourable of Holm's steps, alpha / comparisons;
+    In standard deviations of the difference over splits, for the least favourable of Holm's steps, LEVEL / comparisons;
     by simulating the non-central t of each data set.
     """
     from scipy import stats
@@ -326,7 +322,7 @@ def detectable_difference(
     generator = np.random.default_rng(seed_for("power", sets=num_sets, splits=num_splits))
     normal = generator.standard_normal((4000, num_sets))
     deviation = np.sqrt(generator.chisquare(num_splits - 1, (4000, num_sets)) / (num_splits - 1))
-    bound = stats.norm.isf(alpha / comparisons / 2)
+    bound = stats.norm.isf(LEVEL / comparisons / 2)
 
     def excess(difference: float) -> float:
         t = (normal + difference / np.sqrt(1 / num_splits + test_share)) / deviation
@@ -339,10 +335,8 @@ def detectable_difference(
 # Probability of improvement -------------------------------------------------------------------------------------------
 
 
-def probability_of_improvement(
-    losses: pd.DataFrame, method_a: str, method_b: str, num_resamples: int = RESAMPLES, level: float = 0.95
-) -> tuple[float, float, float]:
-    """Return the probability that a beats b on a split: (share, lower, upper bound of the bootstrap interval).
+def probability_of_improvement(losses: pd.DataFrame, method_a: str, method_b: str) -> tuple[float, float, float]:
+    """Return the probability that a beats b on a split: (share, lower, upper bound of the 95 % bootstrap interval).
 
     The share of splits with a smaller loss of a (ties count half), averaged over data sets. The bootstrap resamples
     splits within each data set as if they shared no rows, so intervals are too narrow. Its seed follows from the two
@@ -358,8 +352,8 @@ def probability_of_improvement(
     share = float(np.mean([each.mean() for each in by_set]))
     if min(len(each) for each in by_set) < 2:
         return share, np.nan, np.nan
-    means = [each[generator.integers(len(each), size=(num_resamples, len(each)))].mean(axis=1) for each in by_set]
-    low, high = np.quantile(np.mean(means, axis=0), [(1 - level) / 2, (1 + level) / 2])
+    means = [each[generator.integers(len(each), size=(RESAMPLES, len(each)))].mean(axis=1) for each in by_set]
+    low, high = np.quantile(np.mean(means, axis=0), [0.025, 0.975])
     return share, float(low), float(high)
 
 

@@ -37,6 +37,7 @@ from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
 from dgpbench.runs.record import commit_of
 from dgpbench.runs.summary import decimals
+from dgpbench.system.progress import counted
 
 UNITS = {
     "elbo": "nats, higher is better; mean over the last tenth of the trace",
@@ -137,14 +138,15 @@ def about(item: Item, cells: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFra
     if none:
         notes.append(f"'{NONE}': runs are done, and their predictions have no such score, or are older than it.")
     if failed := runs.loc[runs["status"].isin(store.FAILED), "key"].nunique():  # two series may share a run
-        notes.append(f"{failed} run{'s' * (failed > 1)} failed, diverged or timed out, and no mean counts them.")
+        notes.append(f"{counted(failed, 'run')} failed, diverged or timed out, and no mean counts them.")
     timed = any(map(is_seconds, cells["metric"].unique()))
     if timed and (sentence := timed_sentence(runs[runs["status"] == "done"])):
         notes.append(sentence)
     if unknown := int(cells["unknown"].sum()):
+        values, them = ("1 value needs", "it") if unknown == 1 else (f"{unknown} values need", "them")
         notes.append(
-            f"{unknown} values need files of runs that are here as compact records only; `dgpbench results export "
-            f"{item.name} budget={item.budget}` where the files are writes them into the records."
+            f"{values} files of runs that are here as compact records only; `dgpbench results export {item.name} "
+            f"budget={item.budget}` where the files are writes {them} into the records."
         )
     return notes + ([item.note] if item.note else [])
 
@@ -306,7 +308,7 @@ def upright(part: pd.DataFrame, entries: list, nothing: object) -> pd.DataFrame:
 
     :param nothing: the entry of a method without a cell on a data set
     """
-    methods = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
+    methods = list(map(column_name, part["method"], part["num_layers"]))
     labels = {"method": methods, "data set": list(part["dataset"])}
     across, down = sorted(labels, key=lambda side: len(set(labels[side])))
     placed = dict(zip(zip(labels[down], labels[across], strict=True), entries, strict=True))
@@ -390,7 +392,7 @@ def trace(name: str, overrides: list[str]) -> Iterator[str]:
                 yield from _runs_of_cell(block, cell, runs)
     else:
         for (dataset, series, num_layers), rows in runs.groupby(KEYS, sort=False):
-            yield f"{dataset}, {column_name(series, num_layers)}: {len(rows)} run{'s' * (len(rows) > 1)}"
+            yield f"{dataset}, {column_name(series, num_layers)}: {counted(len(rows), 'run')}"
             for row in rows.itertuples():
                 yield from _run(row, f"split {row.split}, {row.status}")
     yield "`dgpbench results redo RECORD` reruns a run and checks that its scores match."

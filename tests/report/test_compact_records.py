@@ -43,6 +43,9 @@ def test_a_value_that_is_not_in_a_line_is_missing_and_not_none(fresh, capsys):
     assert "values need files of runs that are here as compact records only" in text
     assert fit_once.command("results", "trace", "lindinger2020_tables5", *GIVEN, f"results_dir={fresh}") == 0
     assert "split 0: elbo needs the run's own files" in capsys.readouterr().out
+    one = ("method=mf", "dataset=boston", "split=0", "budget=smoke")
+    assert fit_once.command("table", "lindinger2020_tables5", *one, f"results_dir={fresh}") == 0
+    assert "1 value needs files of runs" in capsys.readouterr().out
 
 
 def test_a_fresh_clone_has_nothing_to_run(fresh, monkeypatch, capsys):

@@ -420,6 +420,16 @@ def test_a_method_or_split_missing_everywhere_is_not_compared(column, value, fil
         assert "Left out, since ranks and tests need complete cells: STAR L2 (0/2 on" in found.about
 
 
+def test_one_more_method_without_a_data_set_is_counted_in_the_singular(results):
+    methods = [("sgp", 1), *(("sghmc", L) for L in (1, 2, 3)), ("mf", 2), ("mf", 3), ("star", 2), ("star", 3)]
+    for dataset, (method, L) in product(("boston", "energy", "concrete", "power"), methods):
+        if dataset != "boston" or method in ("mf", "star"):
+            write_toy(results, method=method, num_layers=L, dataset=dataset)
+    item = item_of("lindinger2020_table1", results, "split=0", "dataset=boston,energy,concrete,power")
+    about = compared(item, cells.done_runs(item, collect(results)), "tll").about
+    assert "complete cells: boston (SGP L1 0/1, SGHMC L1 0/1, SGHMC L2 0/1, 1 more method)." in about
+
+
 def test_the_title_counts_missing_runs(filled):
     figure = item_figures.figures(item_of("lindinger2020_figs5", filled, "dataset=boston"), collect(filled))[
         "elbo_boxes"

@@ -271,6 +271,13 @@ def test_a_method_that_always_equals_the_reference_does_not_differ_from_it():
     assert found[["p_value", "verdict"]].values.tolist() == [[1.0, ""]]
 
 
+def test_texts_on_two_methods_count_one_comparison():
+    table = pd.concat([by_split([1.0, 2.0, 2.5], [2.0, 1.0, 4.0], name) for name in "xyz"])
+    found = Compared(table, pd.Series({"x": 0.1, "y": 0.1, "z": 0.1}), "b", "Data sets: x, y, z.")
+    assert "Holm's correction over 1 method, level" in html_grids.reference_grid("tll", found).notes[0]
+    assert "Holm's correction over 1 pair, level" in html_grids.wilcoxon_grid("tll", found).notes[0]
+
+
 def test_a_single_split_is_refused_where_splits_are_tested():
     with pytest.raises(UserError, match="d has a single split"):
         statistics.against_reference(by_split([1.0], [2.0]), "b", pd.Series({"d": 0.1}))

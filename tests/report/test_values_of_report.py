@@ -15,6 +15,7 @@ from dgpbench.cli import main
 from dgpbench.experiments import items
 from dgpbench.report import html, html_grids
 from dgpbench.report.collect import collect
+from dgpbench.report.compare import comparison
 from dgpbench.report.html_grids import Grid
 from dgpbench.report.published import of_item
 
@@ -66,6 +67,17 @@ def test_the_leaderboard_has_the_mean_and_error_of_every_method(three_methods):
         assert group["scores"]["tll"][:2] == pytest.approx([mean, -mean])  # a loss, for the ranks
         assert group["seconds"] == 201.0  # the median of 200, 201 and 202
     assert set(scores_in(page, "rmse").values()) == {"3.010 (0.006)"}  # of 3.00, 3.01 and 3.02: 0.01 / sqrt(3)
+
+
+def test_a_report_of_one_run_counts_it_in_the_singular(results):
+    write_toy(results, method="sgp", num_layers=1)
+    assert "<p>1 run: 1 done." in text_of(results)
+
+
+def test_one_published_number_without_a_run_is_counted_in_the_singular(results):
+    write_toy(results, method="mf", num_layers=2)
+    made = comparison("lindinger2020_table1", ["dataset=boston", "method=mf"], html_grids.with_groups(collect(results)))
+    assert html_grids.comparison_grid(made).notes[-1] == "1 published number without a run is not listed."
 
 
 def test_the_leaderboard_has_no_mean_if_a_run_failed_or_lacks_the_score(three_methods):

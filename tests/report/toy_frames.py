@@ -134,7 +134,7 @@ def ranking_frame() -> pd.DataFrame:
     frame = pd.DataFrame(
         {"label": [f"{m.upper()} L{n}" for m, n in METHODS], "mean_rank": [5.1, 4.2, 3.9, 2.6, 2.2, 3.0]}
     )
-    return frame.assign(critical_difference=2.67, num_blocks=8, alpha=0.05)
+    return frame.assign(critical_difference=2.67, num_blocks=8)
 
 
 def improvement_frame() -> pd.DataFrame:

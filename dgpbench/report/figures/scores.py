@@ -103,8 +103,7 @@ def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, tuple[str, Panel]]:
         if num_sets >= 2 and num_methods >= 3:
             test, size = statistics.friedman(found.across), (7.0, 1.8 + 0.17 * num_methods)
             frame = pd.DataFrame({"label": test.mean_ranks.index, "mean_rank": test.mean_ranks.to_numpy()})
-            same = {"critical_difference": test.critical_difference, "num_blocks": test.num_blocks, "alpha": test.alpha}
-            frame = frame.assign(**same)
+            frame = frame.assign(critical_difference=test.critical_difference, num_blocks=test.num_blocks)
             panels[f"ranks_{metric}"] = found.about, Panel("", draw_critical_difference, frame, size)
         table = statistics.improvements(found.losses)
         if table["low"].notna().all():
@@ -220,17 +219,17 @@ def draw_score_beside_seconds(frame: pd.DataFrame, ax: Axes) -> None:
 def draw_critical_difference(frame: pd.DataFrame, ax: Axes) -> None:
     """Draw mean ranks on a line; bars join methods that cannot be distinguished (Demsar 2006, Fig. 1).
 
-    :param frame: columns label, mean_rank, and for all rows alike critical_difference, num_blocks, alpha
+    :param frame: columns label, mean_rank, and for all rows alike critical_difference, num_blocks
     """
     from scikit_posthocs import critical_difference_diagram
 
     average = frame.set_index("label")["mean_rank"]
-    difference, blocks, alpha = frame[["critical_difference", "num_blocks", "alpha"]].iloc[0]
+    difference, blocks = frame[["critical_difference", "num_blocks"]].iloc[0]
     apart = np.abs(np.subtract.outer(average.to_numpy(), average.to_numpy())) > difference
     critical_difference_diagram(
         average,
         pd.DataFrame(np.where(apart, 0.0, 1.0), average.index, average.index),
-        alpha=alpha,
+        alpha=statistics.LEVEL,
         ax=ax,
         label_fmt_left="{label} ({rank:.2f}) ",
         label_fmt_right=" {label} ({rank:.2f})",
@@ -245,7 +244,7 @@ def draw_critical_difference(frame: pd.DataFrame, ax: Axes) -> None:
     ax.set_xlabel(
         f"mean rank over {blocks:g} data sets (1 is best)\n"
         f"bars join methods that cannot be distinguished with {blocks:g} data sets \n"
-        f"(Nemenyi, level {alpha:g}: ranks at most {difference:.2f} apart)"
+        f"(Nemenyi, level {statistics.LEVEL:g}: ranks at most {difference:.2f} apart)"
     )
 
 
