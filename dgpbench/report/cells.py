@@ -44,7 +44,7 @@ def select(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
     for sweep in item.sweeps:
         runs = _in_agreement(item, sweep, _matching(item, sweep, frame))
         parts.append(runs.assign(series=[sweep.name_of(method) for method in runs["method"]]))
-    selected = (pd.concat(parts) if parts else frame.assign(series=[])).drop_duplicates([*KEYS, "split", "path"])
+    selected = pd.concat(parts).drop_duplicates([*KEYS, "split", "path"])
     return selected.sort_values([*KEYS, "split"], kind="stable", ignore_index=True)
 
 
@@ -137,8 +137,8 @@ def setting_in(config: Mapping[str, Any], key: str) -> Any:
         settings = OPTIMISERS.get(config["training"]["optimiser"])
     elif section == "method" and groups.exists("method", config["method"]["name"]):
         settings = _method_settings(config["method"]["name"])
-    known = {each.name: each.default for each in fields(settings)} if settings else {}
-    return None if known.get(name) is MISSING else known.get(name)
+    defaults = [each.default for each in fields(settings) if each.name == name] if settings else []
+    return defaults[0] if defaults and defaults[0] is not MISSING else None
 
 
 @cache
@@ -167,7 +167,7 @@ def of_runs(item: Item, runs: pd.DataFrame) -> pd.DataFrame:
     for block in item.blocks:
         failed = runs[runs["status"].isin(store.FAILED)]
         if block.pairs:
-            expected, values = _pairs_wanted(block, single), compared(block, runs)
+            expected, values = _pairs_wanted(block, single), compared(block, runs).assign(here=False)
             sides = [failed[failed["series"].isin(pair)].assign(series="_vs_".join(pair)) for pair in block.pairs]
             failed = pd.concat(sides).drop_duplicates([*KEYS, "split"])  # a split may fail on both sides
         else:
@@ -280,7 +280,7 @@ def _pairs_wanted(block: Block, expected: pd.DataFrame) -> pd.DataFrame:
 def compared(block: Block, chosen: pd.DataFrame) -> pd.DataFrame:
     """Compare the done runs of each pair, from their rows if both are here, else from the compact records.
 
-    Columns dataset, series, num_layers, split, value, here.
+    Columns dataset, series, num_layers, split, value.
     """
 
     def value(row: Any) -> float:
@@ -289,11 +289,11 @@ def compared(block: Block, chosen: pd.DataFrame) -> pd.DataFrame:
         return row.against_a.get(row.key_b, {}).get(block.metric, float("nan"))
 
     rows = [
-        (row.dataset, f"{first}_vs_{second}", row.num_layers, row.split, value(row), False)
+        (row.dataset, f"{first}_vs_{second}", row.num_layers, row.split, value(row))
         for first, second, both in pairs_of(block, chosen)
         for row in both.itertuples()
     ]
-    return pd.DataFrame(rows, columns=[*KEYS, "split", "value", "here"]).astype({"here": bool})
+    return pd.DataFrame(rows, columns=[*KEYS, "split", "value"])
 
 
 def pairs_of(block: Block, chosen: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:

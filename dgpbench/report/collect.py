@@ -56,7 +56,7 @@ def collect(results_dir: str | Path = "results", *, required: bool = False) -> "
     if required and no_results is not None:
         raise UserError(no_results)
     frame = frame_of(store.find(results_dir))
-    for sentence in (*([] if no_results is None else [no_results]), *frame.attrs["problems"]):
+    for sentence in filter(None, [no_results, *frame.attrs["problems"]]):
         logger.warning(printable(sentence))
     return frame
 

@@ -8,7 +8,7 @@ import html
 import os
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -96,9 +96,7 @@ def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric
     blocks = []
     for block in item.blocks:
         part = cells[cells["metric"] == block.metric]
-        task = RULES[block.best].other_task if block.best else None
-        other = None if task is None else of_cells.cells(item.with_task(task), frame)
-        blocks.append((block, part, marks(block.best, part, loss_of(block.metric), other)))
+        blocks.append((block, part, marks(item, block, part, frame)))
     notes = ["Mean (standard error) over splits."]
     notes += [f"{block.metric}: {unit_of(block.metric)}." for block in item.blocks]
     rules = [RULES[block.best].sentence for block in item.blocks if block.best]
@@ -167,22 +165,20 @@ class HighlightRule:
     other_task: str | None = None
 
 
-def marks(name: str, cells: pd.DataFrame, loss: Callable[[float], float], other: pd.DataFrame | None = None) -> Marks:
-    """Apply a rule to the cells of one block.
+def marks(item: Item, block: Block, cells: pd.DataFrame, frame: pd.DataFrame) -> Marks:
+    """Apply the rule of a block to its cells.
 
     An incomplete cell has no mark. A single split has no standard error, and comparisons with NaN are false.
 
-    :param loss: turns a mean so that less is better
-    :param other: the same cells of the rule's other task
+    :param frame: all records
     """
-    if not name:
+    if not block.best:
         return {}
-    scored = cells.assign(loss=[loss(value) for value in cells["mean"]])
-    if RULES[name].other_task is None:
-        return RULES[name].function(scored)
-    if other is None or other.empty:
-        return {}
-    return RULES[name].function(scored, other.assign(loss=[loss(value) for value in other["mean"]]))
+    rule, loss = RULES[block.best], loss_of(block.metric)
+    compared = [cells]
+    if rule.other_task is not None:
+        compared.append(of_cells.cells(replace(item.with_task(rule.other_task), blocks=(block,)), frame))
+    return rule.function(*(each.assign(loss=each["mean"].map(loss)) for each in compared))
 
 
 def key_of(row) -> Key:
