@@ -5,7 +5,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,9 @@ def covariance(item: Item, runs: pd.DataFrame) -> list[Panel]:
     panels = []
     for (num_layers, _), rows in runs.groupby(["num_layers", "dataset"], sort=False):
         arrays = {title: posterior(run) for title, run in first_of_each(rows)}
-        kinds = [(covariance_matrix, draw_covariance), *([(precision_matrix, draw_precision)] * (num_layers in deep))]
+        kinds = [(covariance_matrix, draw_covariance)]
+        if num_layers in deep:
+            kinds.append((precision_matrix, draw_precision))
         for matrix, draw in kinds:
             panels += [Panel(title, draw, matrix(each), SQUARE, comparable=True) for title, each in arrays.items()]
     return panels
@@ -158,8 +159,8 @@ def _draw_heatmap(frame: pd.DataFrame, ax: Axes, what: str) -> None:
     values = np.abs(frame.to_numpy())
     logs = np.log10(values, where=values > 0, out=np.full(values.shape, np.nan))
     high = np.nanmax(logs)
-    limits: dict[str, Any] = {"vmin": max(np.nanmin(logs), high - DECADES), "vmax": high}
-    image = ax.imshow(logs, cmap="viridis", interpolation="nearest", **limits)
+    low = max(np.nanmin(logs), high - DECADES)
+    image = ax.imshow(logs, cmap="viridis", interpolation="nearest", vmin=low, vmax=high)
     ax.figure.colorbar(image, ax=ax, shrink=0.85, label=f"log$_{{10}}$ |{what}| (whitened, no unit)")
     layers, gps = (frame.index.get_level_values(level).to_numpy() for level in ("layer", "gp"))
     for place in range(1, len(frame)):
@@ -167,10 +168,9 @@ def _draw_heatmap(frame: pd.DataFrame, ax: Axes, what: str) -> None:
             thick = layers[place] != layers[place - 1]
             for line in (ax.axhline, ax.axvline):
                 line(place - 0.5, color="black" if thick else "0.6", linewidth=1.0 if thick else 0.4)
-    names = list(dict.fromkeys(layers))
-    middles = [np.flatnonzero(layers == layer).mean() for layer in names]
-    ax.set_xticks(middles, [str(layer) for layer in names])
-    name_rows(ax, middles, [str(layer) for layer in names])
+    middles = {str(layer): np.flatnonzero(layers == layer).mean() for layer in layers}
+    ax.set_xticks(list(middles.values()), list(middles))
+    name_rows(ax, middles.values(), middles)
     ax.tick_params(length=0)
     ax.grid(visible=False)
     ax.set(xlabel="layer (blocks: its GPs)", ylabel="layer (blocks: its GPs)")
@@ -202,8 +202,8 @@ def draw_sample_histogram(frame: pd.DataFrame, ax: Axes) -> None:
 
     values, p_value = frame["value"], frame["p_value"].iloc[0]
     mean, deviation = values.mean(), values.std()
-    bars: dict[str, Any] = {"color": "#56B4E9", "edgecolor": "white", "linewidth": 0.4}
-    ax.hist(values, bins="sqrt", density=True, label=f"{len(values)} samples", **bars)
+    label = f"{len(values)} samples"
+    ax.hist(values, bins="sqrt", density=True, label=label, color="#56B4E9", edgecolor="white", linewidth=0.4)
     grid = np.linspace(mean - 4 * deviation, mean + 4 * deviation, 200)
     ax.plot(grid, norm.pdf(grid, mean, deviation), color="black", label=f"fitted normal (p = {p_value:.2g})")
     ax.set(xlabel="inducing output (whitened, no unit)", ylabel="density (per unit of the output)")

@@ -183,9 +183,9 @@ def training_trace(trace: pd.DataFrame, ax: Axes, objective: str = OBJECTIVE) ->
 
 def _leave_out_start(values: pd.Series, ax: Axes) -> None:
     """Limit the y axis to all but the lowest twentieth of the values, which would flatten the rest."""
-    if len(values) >= 20:
-        low, high = np.quantile(values, 0.05), values.max()
-        ax.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low)) if high > low else None
+    low, high = values.quantile(0.05), values.max()
+    if len(values) >= 20 and high > low:
+        ax.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
 
 
 # Second row -----------------------------------------------------------------------------------------------------------
