@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     print("making every table and picture of README.md and docs/: about a minute", file=sys.stderr, flush=True)
     try:
-        changed = pages.stale(options.folder) if options.check else pages.write(options.folder)
+        changed = pages.update(options.folder, check=options.check)
     except UserError as error:
         print(f"docs: {error}", file=sys.stderr)
         return 2

@@ -48,9 +48,8 @@ def text(frame: pd.DataFrame) -> str:
 def picture(frame: pd.DataFrame) -> Picture | None:
     """Return the boxes of the same runs."""
     item, runs = _paired(frame)
-    drawn = runs[
-        ["dataset", "method", "num_layers", "split", "elbo", "count", "wanted"]
-    ]  # no path: the picture is the same everywhere
+    # Without paths the picture is the same everywhere.
+    drawn = runs[["dataset", "method", "num_layers", "split", "elbo", "count", "wanted"]]
     panels = [Panel(name, draw_elbo_boxes, rows) for name, rows in drawn.groupby("dataset", sort=False)]
     title = f"{item.title}\nprotocol {item.protocol}, budget {item.budget}{_with(item)}".replace("`", "")
     return Picture(title, panels, COLUMNS) if panels else None
@@ -58,10 +57,10 @@ def picture(frame: pd.DataFrame) -> Picture | None:
 
 def _paired(frame: pd.DataFrame) -> tuple[Item, pd.DataFrame]:
     """Return the item at the budget with the most runs, and its runs on the splits with both methods."""
-    given = {budget: [f"budget={budget}"] for budget in groups.names("budget")}
-    given["laptop"] += OF_LAPTOP
-    items = [load(ITEM, each) for each in given.values()]
-    found = [(item, _of_both(done_runs(item, frame))) for item in items]
+    found = []
+    for budget in groups.names("budget"):
+        item = load(ITEM, [f"budget={budget}", *(OF_LAPTOP if budget == "laptop" else ())])
+        found.append((item, _of_both(done_runs(item, frame))))
     return max(found, key=lambda each: len(each[1]))
 
 

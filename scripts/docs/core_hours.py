@@ -37,7 +37,7 @@ def cost(item: Item, bench: pd.DataFrame) -> Cost:
     """
     hours = []
     for sweep in item.sweeps:
-        repeats = len(sweep.values.get("split", "0")) * len(sweep.values.get("seed", "0"))
+        repeats = len(sweep.values["split"]) * len(sweep.values["seed"])
         for choices in sweep.combinations([key for key in sweep.values if key not in ("split", "seed")]):
             hours += [_hours(choices, bench)] * repeats
     return Cost(len(hours), sum(hours), max(hours))

@@ -16,9 +16,10 @@ NOTHING = "No run of Lindinger et al.'s Table 1 has been made yet."
 
 def text(frame: pd.DataFrame) -> str:
     """Return three sentences and the picture; one line if no cell has all its splits."""
-    made = _most_redone(frame)
-    if made is None:
+    budgets = list(results.budgets_of(ITEM, frame))
+    if not budgets:
         return NOTHING
+    made = max(budgets, key=lambda each: (each.redone, len(each.runs)))
     item = made.item
     if not made.redone:
         runs = f"{len(done_runs(item, frame))} of {num_runs(item)} runs are done"
@@ -29,12 +30,6 @@ def text(frame: pd.DataFrame) -> str:
             f"![Table 1: ours and published, each with its standard error](docs/images/{results.PICTURES[ITEM]})",
         ]
     )
-
-
-def _most_redone(frame: pd.DataFrame) -> Comparison | None:
-    """Return the table at the budget with the most complete cells, then the most runs."""
-    found = list(results.budgets_of(ITEM, frame))
-    return max(found, key=lambda made: (made.redone, len(made.runs))) if found else None
 
 
 def _how_much(made: Comparison) -> str:
@@ -63,8 +58,8 @@ def _ranks(cells: pd.DataFrame) -> str:
 def _best(rows: pd.DataFrame, column: str) -> str:
     """'star L3 (2.1)'; several names if ranks are tied."""
     loss = loss_of(rows["metric"].iloc[0])
-    names = [column_name(row.method, row.num_layers) for row in rows.itertuples(index=False)]
-    losses = rows.assign(name=names, loss=rows[column].map(loss)).pivot(index="dataset", columns="name", values="loss")
-    average = statistics.mean_ranks(losses[list(dict.fromkeys(names))])
+    rows = rows.assign(name=list(map(column_name, rows["method"], rows["num_layers"])), loss=rows[column].map(loss))
+    losses = rows.pivot(index="dataset", columns="name", values="loss")
+    average = statistics.mean_ranks(losses[rows["name"].unique()])
     best = average[average.sub(average.min()).abs() < 1e-9]
     return f"{words.joined(list(best.index))} ({best.iloc[0]:.2f})"

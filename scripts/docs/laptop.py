@@ -53,30 +53,26 @@ def differences(name: str, frame: pd.DataFrame) -> str:
         return NOTHING
     block = item.blocks[0]
     wanted = cells.wanted(item)
-    found = {key: rows["difference"] for key, rows in both.groupby(cells.KEYS)}
-    texts = [_text(row, found, block.digits) for row in wanted.itertuples(index=False)]
-    grid = _grid(wanted.assign(text=texts), "dataset", "data set")
+    found = dict(list(both.groupby(cells.KEYS)["difference"]))
+    lines: dict[str, dict[str, str]] = {}
+    for dataset, series, num_layers, number in wanted.itertuples(index=False):
+        values = found.get((dataset, series, num_layers))
+        text = f"0/{number}" if values is None else mean_text(values, block.digits)
+        lines.setdefault(dataset, {})[column_name(series, num_layers)] = text
+    grid = pd.DataFrame.from_dict(lines, orient="index").fillna("")
+    costs = {budget: cells.select(load(name, [f"budget={budget}"]), frame) for budget in BUDGETS}
     return "\n\n".join(
         [
             _summary(item, both, len(wanted)),
-            grid,
+            grid_text(grid, "md", "data set"),
             f"Each cell is the mean difference, laptop less paper, ± its standard error (number of pairs). "
             f"{block.metric}: {unit_of(block.metric)}; above zero, laptop is better.",
-            *_costs(name, frame),
+            *(
+                f"`budget={budget}`. {words.cost_sentence(runs)} {words.failure_text(runs)}"
+                for budget, runs in costs.items()
+            ),
         ]
     )
-
-
-def _text(row, found: dict, digits: int) -> str:
-    key = (row.dataset, row.series, row.num_layers)
-    return mean_text(found[key], digits) if key in found else f"0/{row.wanted}"
-
-
-def _grid(rows: pd.DataFrame, index: str, corner: str) -> str:
-    """Return a grid of the column ``text``; its columns are the series at their depths, in their order."""
-    columns = [column_name(row.series, row.num_layers) for row in rows.itertuples(index=False)]
-    wide = rows.assign(column=columns).pivot(index=index, columns="column", values="text").fillna("")
-    return grid_text(wide.loc[list(dict.fromkeys(rows[index])), list(dict.fromkeys(columns))], "md", corner)
 
 
 def _summary(item: Item, both: pd.DataFrame, number: int) -> str:
@@ -96,11 +92,6 @@ def _summary(item: Item, both: pd.DataFrame, number: int) -> str:
     )
 
 
-def _costs(name: str, frame: pd.DataFrame) -> list[str]:
-    runs = {budget: cells.select(load(name, [f"budget={budget}"]), frame) for budget in BUDGETS}
-    return [f"`budget={key}`. {words.cost_sentence(each)} {words.failure_text(each)}" for key, each in runs.items()]
-
-
 # The price ------------------------------------------------------------------------------------------------------------
 
 
@@ -116,7 +107,7 @@ def price(frame: pd.DataFrame) -> str:
     hours = pd.DataFrame({name: _hours(costs, runs) for name, runs in made.items() if not runs.empty})
     if hours.empty:
         return "No run of Table 1 has been made at this budget yet, and none on the split that its price is taken from."
-    columns = [column_name(row.series, row.num_layers) for row in costs.itertuples(index=False)]
+    columns = list(map(column_name, costs["series"], costs["num_layers"]))
     by_column = hours.groupby(columns, sort=False).sum(min_count=1).dropna(how="all")
     texts = [
         f"{WAYS[name]}: {words.hours_text(found.sum())} core-hours for {int(costs['wanted'][found.notna()].sum())} of "
@@ -203,13 +194,13 @@ def _ablation(name: str, budget: str, frame: pd.DataFrame) -> str:
     both = pairs(others.assign(series=others["method"]), own, item.blocks[0].metric)
     both = both.assign(
         setting=[_changed(row) for row in both.itertuples(index=False)],
-        column=[column_name(row.series, row.num_layers) for row in both.itertuples(index=False)],
+        column=list(map(column_name, both["series"], both["num_layers"])),
     )
     both = both[both["setting"] != ""]
     if both.empty:
         return ""
     wanted = cells.wanted(item)
-    named = dict.fromkeys(column_name(row.series, row.num_layers) for row in wanted.itertuples(index=False))
+    named = dict.fromkeys(map(column_name, wanted["series"], wanted["num_layers"]))
     columns = [column for column in named if column in set(both["column"])]
     rows = {setting: _row(part, columns, digits) for setting, part in both.groupby("setting")}
     grid = grid_text(pd.DataFrame.from_dict(rows, orient="index"), "md", "setting")
@@ -236,17 +227,12 @@ def _lowest(done: pd.DataFrame, digits: int) -> str:
 
 def _changed(row: Any) -> str:
     """'`training.learning_rate=0.04`': the settings that differ from the study's own, or nothing if they are many."""
-    named = sorted({*row.overrides, *row.overrides_base})
-    values = {
-        key: (_value(row.overrides, row.config, key), _value(row.overrides_base, row.config_base, key)) for key in named
-    }
-    changed = [f"{key}={canonical(here)}" for key, (here, there) in values.items() if here != there]
+    changed = []
+    for key in sorted({*row.overrides, *row.overrides_base}):
+        here = row.overrides.get(key, cells.setting_in(row.config, key))
+        if here != row.overrides_base.get(key, cells.setting_in(row.config_base, key)):
+            changed.append(f"{key}={canonical(here)}")
     return f"`{' '.join(changed)}`" if 0 < len(changed) <= MOST else ""
-
-
-def _value(overrides: dict[str, Any], config: dict[str, Any], key: str) -> Any:
-    """Return the value of a key from the overrides of a run, or from its configuration."""
-    return overrides.get(key, cells.setting_in(config, key))
 
 
 # Pairs ----------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pandas as pd
 
-from dgpbench.experiments.items import Item, column_name, load
+from dgpbench.experiments.items import column_name, load
 from dgpbench.report import cells, statistics
 from dgpbench.report.cells import done_runs
 from dgpbench.report.figures.item_figures import panels_of
@@ -26,6 +26,7 @@ PAIRS = {  # of methods, by the table that shows their differences on equal spli
 }
 NOTHING = "No run of this table has been made yet."
 SUMMARISED = ("tll", "crps")
+SECONDS = "median seconds of a run"
 LEFT_OUT = "rmse"  # for short pages; `dgpbench table ITEM --metric rmse` prints it
 OUTSIDE = "-"  # a data set that the item does not have for a method
 
@@ -65,46 +66,41 @@ def summary(frame: pd.DataFrame) -> str:
     if runs.empty:
         return NOTHING
     found = cells.of_runs(item, cells.select(item, frame))
-    found["name"] = [column_name(row.method, row.num_layers) for row in found.itertuples(index=False)]
+    found["name"] = list(map(column_name, found["method"], found["num_layers"]))
     ranks, over = zip(*(_ranks(metric, found[found["metric"] == metric]) for metric in SUMMARISED), strict=True)
     runs = runs[runs["dataset"].isin(over[0])]
     timed, runs = cells.timed_sentence(runs), cells.timed_alike(runs)
-    names = [column_name(row.series, row.num_layers) for row in runs.itertuples(index=False)]
+    names = list(map(column_name, runs["series"], runs["num_layers"]))
     seconds = runs["seconds_total"].groupby(names).median()
     columns = {f"mean rank, {metric}": each for metric, each in zip(SUMMARISED, ranks, strict=True)}
-    table = pd.DataFrame(columns | {"median seconds of a run": seconds}).sort_values(list(columns))
-    digits = [1] * len(columns) + [0]
-    shown = {
-        name: table[name].map(lambda x, d=d: "" if pd.isna(x) else f"{x:.{d}f}")
-        for name, d in zip(table, digits, strict=True)
-    }
+    table = pd.DataFrame(columns | {SECONDS: seconds}).sort_values(list(columns))
+    shown = table.map("{:.1f}".format, na_action="ignore")
+    shown[SECONDS] = table[SECONDS].map("{:.0f}".format, na_action="ignore")
     sets = [words.joined(each) for each in over]
     if len(set(sets)) > 1:
         sets = [f"{each} ({metric})" for metric, each in zip(SUMMARISED, sets, strict=True)]
     notes = filter(None, [f"Interpolation on {'; '.join(dict.fromkeys(sets))}; one thread.", timed])
-    return f"{grid_text(pd.DataFrame(shown), 'md', 'method')}\n\n{' '.join(notes)}"
+    return "\n\n".join([grid_text(shown.fillna(""), "md", "method"), " ".join(notes)])
 
 
 def _block(metric: str, digits: int, part: pd.DataFrame, runs: pd.DataFrame) -> str:
-    names = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
     ended = set(runs[cells.KEYS].itertuples(index=False, name=None))
-    tried = [(row.dataset, row.method, row.num_layers) in ended for row in part.itertuples(index=False)]
-    shown = part.assign(
-        name=names,
-        text=[_cell(row, digits) if one else "" for row, one in zip(part.itertuples(index=False), tried, strict=True)],
+    part = part.assign(
+        name=list(map(column_name, part["method"], part["num_layers"])),
+        tried=[key in ended for key in part[["dataset", "method", "num_layers"]].itertuples(index=False, name=None)],
     )
-    seen = shown[tried]
-    datasets, methods = (list(dict.fromkeys(seen[key])) for key in ("dataset", "name"))
-    wide = shown.pivot(index="name", columns="dataset", values="text").loc[methods, datasets].fillna(OUTSIDE)
+    part["text"] = [_cell(row, digits) if row.tried else "" for row in part.itertuples(index=False)]
+    seen = part[part["tried"]]
+    wide = part.pivot(index="name", columns="dataset", values="text").fillna(OUTSIDE)
+    wide = wide.loc[seen["name"].unique(), seen["dataset"].unique()]
+    left = [each for key in ("name", "dataset") for each in part[key].unique() if each not in set(seen[key])]
     ranks, over = _ranks(metric, seen)
-    wide = wide.assign(**{"mean rank": [f"{ranks[name]:.1f}" if name in ranks else "" for name in methods]})
-    left = [name for name in dict.fromkeys(names) if name not in methods]
-    left += [name for name in dict.fromkeys(part["dataset"]) if name not in datasets]
-    parts = [f"{metric} ({unit_of(metric)}):", grid_text(wide, "md", "method")]
+    wide["mean rank"] = [f"{ranks[name]:.1f}" if name in ranks else "" for name in wide.index]
     ranked = f"Mean ranks are over {words.joined(over)}; methods with an incomplete cell have no rank."
     notes = [ranked] if len(ranks) else []
     notes += [f"Not run: {', '.join(left)}."] if left else []
-    return "\n\n".join([*parts, " ".join(notes)] if notes else parts)
+    parts = [f"{metric} ({unit_of(metric)}):", grid_text(wide, "md", "method"), " ".join(notes)]
+    return "\n\n".join(filter(None, parts))
 
 
 def _cell(row, digits: int) -> str:
@@ -118,9 +114,9 @@ def _ranks(metric: str, part: pd.DataFrame) -> tuple[pd.Series, list[str]]:
 
     They are of the largest block of methods and data sets in which every cell is complete.
     """
-    grid = {key: list(dict.fromkeys(part[key])) for key in ("dataset", "name")}
     losses = part.assign(loss=part["mean"].map(loss_of(metric)).where(part["count"] == part["wanted"]))
-    losses = losses.pivot(index="dataset", columns="name", values="loss").loc[grid["dataset"], grid["name"]]
+    losses = losses.pivot(index="dataset", columns="name", values="loss")
+    losses = losses.loc[part["dataset"].unique(), part["name"].unique()]
     largest = losses.loc[*statistics.largest_block(losses.notna()).axes]
     ranked = largest.shape[0] > 1 and largest.shape[1] > 1
     return (statistics.mean_ranks(largest), list(largest.index)) if ranked else (pd.Series(dtype=float), [])
@@ -128,17 +124,16 @@ def _ranks(metric: str, part: pd.DataFrame) -> tuple[pd.Series, list[str]]:
 
 def pictures_text(frame: pd.DataFrame) -> str:
     """Return the pictures, or a line that explains their absence."""
-    drawn = pictures(frame)
     titles = {
         "score_beside_seconds": "Mean score against median seconds; the line joins methods that no other beats in both",
         "reliability_curves": "Observed against nominal coverage of central intervals, over all splits",
     }
-    found = [
+    texts = [
         f"![{titles[kind]}](images/{path.name})"
         for path, (name, kind) in PICTURES.items()
-        if name == TABLES[0] and drawn[str(path)] is not None
+        if name == TABLES[0] and _picture(name, kind, frame) is not None
     ]
-    return "\n\n".join(found) or NOTHING
+    return "\n\n".join(texts) or NOTHING
 
 
 def paired_text(name: str, frame: pd.DataFrame) -> str:
@@ -152,18 +147,19 @@ def paired_text(name: str, frame: pd.DataFrame) -> str:
     for method, older in PAIRS[name].items():
         if {method, older} <= set(scores):
             pairs = (scores[method] - scores[older]).dropna().groupby("dataset", sort=False)
-            cells_of = {name: f"{d.mean():+.2f} ± {d.sem():.2f} [{len(d)}]" for name, d in pairs if len(d) > 1}
-            grid[f"{method} - {older}"] = cells_of
+            texts = {dataset: f"{d.mean():+.2f} ± {d.sem():.2f} [{len(d)}]" for dataset, d in pairs if len(d) > 1}
+            grid[f"{method} - {older}"] = texts
     table = pd.DataFrame(grid).T.reindex(columns=runs["dataset"].unique()).fillna("")
     return grid_text(table, "md", "methods") if grid else NOTHING
 
 
 def pictures(frame: pd.DataFrame) -> dict[str, Picture | None]:
     """Return the pictures by their path."""
-    return {str(path): _picture(load(name, guests=False), kind, frame) for path, (name, kind) in PICTURES.items()}
+    return {str(path): _picture(name, kind, frame) for path, (name, kind) in PICTURES.items()}
 
 
-def _picture(item: Item, kind: str, frame: pd.DataFrame) -> Picture | None:
+def _picture(name: str, kind: str, frame: pd.DataFrame) -> Picture | None:
+    item = load(name, guests=False)
     done = done_runs(item, frame)
     panels = panels_of(kind, item, done) if len(done) else []
     title = f"{item.title}: {kind.replace('_', ' ')}\nprotocol {item.protocol}, budget {item.budget}, {len(done)} runs"

@@ -63,23 +63,20 @@ def drawn(frame: pd.DataFrame, found: results.Found) -> Mapping[str, Picture | N
     return made | bars | own_table.pictures(frame)
 
 
-def stale(folder: Path) -> list[str]:
-    """Return the files of a checkout that differ from its compact records."""
-    frame, found = records(folder)
-    texts = [name for name, old, new in _texts(folder, frame, found) if old != new]
-    return texts + [name for name, picture in drawn(frame, found).items() if pictures.differs(picture, folder / name)]
+def update(folder: Path, *, check: bool) -> list[str]:
+    """Write the files of a checkout that differ from its compact records, and return their names.
 
-
-def write(folder: Path) -> list[str]:
-    """Update the files that are not current, and return their names."""
+    :param check: write nothing
+    """
     frame, found = records(folder)
     texts = {name: new for name, old, new in _texts(folder, frame, found) if old != new}
     images = {name: each for name, each in drawn(frame, found).items() if pictures.differs(each, folder / name)}
-    for name, text in texts.items():
-        with files.replacing(folder / name) as half:
-            half.write_text(text, encoding="utf-8", newline="\n")
-    for name, picture in images.items():
-        pictures.write(picture, folder / name)
+    if not check:
+        for name, text in texts.items():
+            with files.replacing(folder / name) as half:
+                half.write_text(text, encoding="utf-8", newline="\n")
+        for name, picture in images.items():
+            pictures.write(picture, folder / name)
     return [*texts, *images]
 
 

@@ -117,7 +117,7 @@ def overview(found: Found) -> str:
     if not any(len(made.runs) for made, *_ in items.values()):
         return NOTHING_AT_ALL
     lines = []
-    for paper, names in groupby(items, key=lambda name: _paper(items[name][0].item)):
+    for paper, names in groupby(items, key=lambda name: items[name][0].item.title.partition(")")[0] + ")"):
         own = list(names)
         total = pd.DataFrame([_counts(items[name][0]) for name in own]).sum()
         lines.append({"item": f"**{paper}**", **total})
@@ -128,11 +128,6 @@ def overview(found: Found) -> str:
             lines.append({"item": f"[{title}]({name}.md){budget}", **_counts(first)})
             lines += [{"item": f"the same, {made.item.budget}", **_counts(made)} for made in others]
     return grid_text(pd.DataFrame(lines).set_index("item"), "md", "item")
-
-
-def _paper(item: Item) -> str:
-    """'Lindinger et al. (2020)'."""
-    return item.title.partition(")")[0] + ")"
 
 
 def _counts(made: Comparison) -> dict[str, int]:
@@ -220,30 +215,24 @@ def section(name: str, found: Found) -> str:
 
 def _section(made: Comparison, picture: bool) -> str:
     item = made.item
-    tables = [_table(block, made.cells[made.cells["metric"] == block.metric], item.name) for block in item.blocks]
-    drawn = picture and item.name in PICTURES and made.redone
-    return "\n\n".join(
-        [
-            f"{budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}. {made.sentence}",
-            *filter(None, tables),
-            *_split_by_split(made),
-            " ".join(_notes(made)),
-            *(
-                [f"![Ours and published, each with its standard error](../images/{PICTURES[item.name]})"]
-                if drawn
-                else []
-            ),
-            f"{words.cost_sentence(made.runs)} {words.failure_text(made.runs)}",
-            _commands(item, bool(drawn)),
-        ]
-    )
+    drawn = picture and item.name in PICTURES and made.redone > 0
+    parts = [
+        f"{budget_in_words(item)}, protocol {item.protocol}, {splits_of(item)}. {made.sentence}",
+        *(_table(block, made.cells[made.cells["metric"] == block.metric], item.name) for block in item.blocks),
+        _split_by_split(made),
+        " ".join(_notes(made)),
+        f"![Ours and published, each with its standard error](../images/{PICTURES[item.name]})" if drawn else "",
+        f"{words.cost_sentence(made.runs)} {words.failure_text(made.runs)}",
+        _commands(item, drawn),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def _commands(item: Item, drawn: bool) -> str:
     given = f"{item.name} budget={item.budget}"
-    lines = [f"dgpbench reproduce {given}  # run what is missing", f"dgpbench compare {given}"]
-    lines += [f"dgpbench figure {given}"] if drawn else []
-    return "\n".join(["```console", *(f"$ {line}" for line in lines), "```"])
+    lines = [f"$ dgpbench reproduce {given}  # run what is missing", f"$ dgpbench compare {given}"]
+    lines += [f"$ dgpbench figure {given}"] if drawn else []
+    return "\n".join(["```console", *lines, "```"])
 
 
 def picture(name: str, found: Found) -> Picture | None:
@@ -256,31 +245,32 @@ def picture(name: str, found: Found) -> Picture | None:
     return Picture(title, KINDS["score_bars"](item, cells.done_runs(item, made.frame)), columns=4)
 
 
-def _split_by_split(made: Comparison) -> list[str]:
+def _split_by_split(made: Comparison) -> str:
     """Return the differences of the first metric on equal splits, if the paper's numbers are known for each."""
     if made.splits is None or made.splits.empty:
-        return []
+        return ""
     metric = made.item.blocks[0].metric
     what = "split by split: ours less the published number, mean ± standard error, and the correlation over splits"
-    return [
-        f"{metric}, {what}:\n\n{grid_text(split_grid(made.splits[made.splits['metric'] == metric]), 'md', 'data set')}"
-    ]
+    grid = split_grid(made.splits[made.splits["metric"] == metric])
+    return f"{metric}, {what}:\n\n{grid_text(grid, 'md', 'data set')}"
 
 
 def _table(block: Block, part: pd.DataFrame, name: str) -> str:
     """Return one block, data sets by columns; those without any run are named under it."""
-    tried = part[part["count"] + part["failed"] + part["unknown"] > 0]
     if part.empty:
         return ""
-    columns = [column_name(row.method, row.num_layers) for row in part.itertuples(index=False)]
-    shown = part.assign(column=columns, text=[cell(row, block.digits, name) for row in part.itertuples(index=False)])
-    wide = shown.pivot(index="dataset", columns="column", values="text").fillna("")
-    used = shown.loc[tried.index]
-    kept = [[one for one in dict.fromkeys(shown[key]) if one in set(used[key])] for key in ("dataset", "column")]
-    left = [[one for one in dict.fromkeys(shown[key]) if one not in set(used[key])] for key in ("dataset", "column")]
+    part = part.assign(
+        column=list(map(column_name, part["method"], part["num_layers"])),
+        text=[cell(row, block.digits, name) for row in part.itertuples(index=False)],
+    )
+    wide = part.pivot(index="dataset", columns="column", values="text").fillna("")
+    wide = wide.loc[part["dataset"].unique(), part["column"].unique()]
+    tried = part[part["count"] + part["failed"] + part["unknown"] > 0]
+    rows, columns = wide.index.isin(tried["dataset"]), wide.columns.isin(tried["column"])
+    left = [*wide.index[~rows], *wide.columns[~columns]]
     parts = [f"{block.metric} ({unit_of(block.metric)}):"]
-    parts += [grid_text(wide.loc[kept[0], kept[1]], "md", "data set")] if len(used) else []
-    parts += [f"Not run: {', '.join([*left[0], *left[1]])}."] if any(left) else []
+    parts += [grid_text(wide.loc[rows, columns], "md", "data set")] if len(tried) else []
+    parts += [f"Not run: {', '.join(left)}."] if left else []
     return "\n\n".join(parts)
 
 

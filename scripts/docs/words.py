@@ -37,11 +37,6 @@ def core_seconds(runs: pd.DataFrame) -> pd.Series:
     return pd.Series(seconds, runs.index, dtype=float).mask(runs["gpu"].notna())
 
 
-def core_hours(runs: pd.DataFrame) -> float:
-    """Return the core-hours of all runs together."""
-    return float(core_seconds(runs).sum()) / 3600
-
-
 def hours_text(hours: float) -> str:
     """Format hours with at least two significant digits."""
     return f"{hours:,.1f}" if hours >= 1 else f"{hours:.2g}"
@@ -55,7 +50,7 @@ def cost_sentence(runs: pd.DataFrame) -> str:
     on_gpu = int(runs["gpu"].notna().sum())
     apart = f" without the {counted(on_gpu, 'run')} on a GPU" if on_gpu else ""
     return (
-        f"Cost: {counted(len(runs), 'run')}, {hours_text(core_hours(runs))} core-hours "
+        f"Cost: {counted(len(runs), 'run')}, {hours_text(core_seconds(runs).sum() / 3600)} core-hours "
         f"(seconds of whole runs times threads{apart}); processor: {processors}."
     )
 
@@ -70,23 +65,17 @@ def _named(names: Iterable[str]) -> str:
 # Failures -------------------------------------------------------------------------------------------------------------
 
 
-def failures(runs: pd.DataFrame) -> list[str]:
-    """Return a line for each column of a data set and reason: 'star L3 on boston, splits 7 and 8: timeout, REASON'."""
+def failure_text(runs: pd.DataFrame) -> str:
+    """List the failures, such as 'star L3 on boston, splits 7 and 8: timeout, REASON', and the restarted fits."""
     failed = runs[runs["status"].isin(store.FAILED)]
     groups = failed.fillna({"reason": "no reason recorded"}).groupby([*KEYS, "status", "reason"], sort=False)
-    return [
-        f"{column_name(series, num_layers)} on {dataset}, {splits_in_words(rows['split'])}: {status}, {_line(reason)}"
+    lines = [
+        f"- {column_name(series, num_layers)} on {dataset}, {splits_in_words(rows['split'])}: {status}, {_line(reason)}"
         for (dataset, series, num_layers, status, reason), rows in groups
     ]
-
-
-def failure_text(runs: pd.DataFrame) -> str:
-    """List the failures, and the fits restarted at a larger jitter."""
-    lines = failures(runs)
-    number = int(runs["status"].isin(store.FAILED).sum())
-    head = f"Failures: {counted(number, 'run')}, excluded from the means." if lines else "Failures: none."
+    head = f"Failures: {counted(len(failed), 'run')}, excluded from the means." if lines else "Failures: none."
     head = " ".join(filter(None, [head, restarts_text(runs)]))
-    return "\n".join([head, "", *(f"- {line}" for line in lines)]) if lines else head
+    return "\n".join([head, "", *lines]) if lines else head
 
 
 def restarts_text(runs: pd.DataFrame) -> str:
