@@ -236,9 +236,10 @@ class Comparison:
             return f"The misses are {', '.join(named)}."
         digits = {block.metric: block.digits for block in self.item.blocks}[row.metric]
         errors = "standard errors on equal splits" if row.paired else "combined standard errors"
+        apart = f"{abs(row.in_errors):.{error_digits(row.in_errors)}f} {errors} apart"
         return (
             f"The largest miss is {places[0]}: {row.metric} {cell_text(row, digits)}, "
-            f"published {row.published_text}, {abs(row.in_errors):.1f} {errors} apart ({row.verdict})."
+            f"published {row.published_text}, {apart} ({row.verdict})."
         )
 
 
@@ -328,14 +329,18 @@ def _grid(block: Block, cells: pd.DataFrame) -> pd.DataFrame:
     """Return the texts of one line for each cell."""
     lines = []
     for row in cells.itertuples(index=False):
-        digits = 2 if abs(row.in_errors) > BOUND >= round(abs(row.in_errors), 1) else 1  # not rounded to the bound
         difference = "" if pd.isna(row.difference) else f"{row.difference:+z.{block.digits}f}"
-        in_errors = "" if pd.isna(row.in_errors) else f"{row.in_errors:+z.{digits}f}"
+        in_errors = "" if pd.isna(row.in_errors) else f"{row.in_errors:+z.{error_digits(row.in_errors)}f}"
         ours = cell_text(row, block.digits)
         name = column_name(row.method, row.num_layers)
         lines.append((name, ours, row.published_text, difference, in_errors, row.verdict))
     columns = ["method", "ours", "published", "difference", "in s.e.", "verdict"]
     return pd.DataFrame(lines, index=list(cells["dataset"]), columns=columns)
+
+
+def error_digits(in_errors: float) -> int:
+    """Return the decimals of a difference in standard errors: one, or two if one would round it to the bound."""
+    return 2 if abs(in_errors) > BOUND >= round(abs(in_errors), 1) else 1
 
 
 def split_grid(rows: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from dgpbench.config.canonical import canonical, digest
 from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, column_name
 from dgpbench.report import cells, published, statistics, tables
-from dgpbench.report.compare import Comparison
+from dgpbench.report.compare import Comparison, error_digits
 from dgpbench.report.leaderboard import usual_splits
 from dgpbench.report.statistics import LEVEL, Compared
 from dgpbench.runs.summary import layers_of
@@ -117,7 +117,7 @@ def comparison_grid(made: Comparison) -> Grid:
         shown = digits[row.metric]
         who = (name(row.dataset), name(column_name(row.method, row.num_layers)), name(row.metric))
         theirs = Cell(row.published_text, row.published, numeric=True)
-        differences = number(row.difference, shown), number(row.in_errors, 1)
+        differences = number(row.difference, shown), number(row.in_errors, error_digits(row.in_errors))
         rows.append((*who, _score(row, shown, "", behind), theirs, *differences, name(row.verdict)))
     columns = ("data set", "method", "metric", "ours", "published", "difference", "in s.e.", "verdict")
     notes = [*(f"{share.text}." for share in made.shares()), published.spread_sentence(made.item.name)]

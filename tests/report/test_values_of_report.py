@@ -74,6 +74,17 @@ def test_a_report_of_one_run_counts_it_in_the_singular(results):
     assert "<p>1 run: 1 done." in text_of(results)
 
 
+def test_a_miss_just_beyond_two_standard_errors_is_not_rounded_to_two(results):
+    mean = -2.43 - 2.02 * math.hypot(0.05, 0.05)  # the paper: -2.43 (0.05)
+    for split, score in enumerate(spread_over(mean, 0.05, 10)):
+        write_toy(results, {"tll": score}, method="mf", num_layers=2, split=split)
+    frame = html_grids.with_groups(collect(results))
+    made = comparison("lindinger2020_table1", ["dataset=boston", "method=mf", "method.num_layers=2"], frame)
+    (row,) = html_grids.comparison_grid(made).rows
+    assert [cell.text for cell in row[-2:]] == ["-2.02", "worse"]
+    assert "2.02 combined standard errors apart (worse)" in made.largest_miss
+
+
 def test_one_published_number_without_a_run_is_counted_in_the_singular(results):
     write_toy(results, method="mf", num_layers=2)
     made = comparison("lindinger2020_table1", ["dataset=boston", "method=mf"], html_grids.with_groups(collect(results)))
