@@ -230,8 +230,6 @@ def test_timings_along_a_size_keep_the_others_fixed():
     from toy_frames import bench
 
     assert sorted(set(timing.along(bench(), "tau")["value"])) == [2, 5, 8, 16]
-    with pytest.raises(UserError, match="lacks ms_per_step"):
-        timing.along(bench().drop(columns="ms_per_step"), "M")
 
 
 def test_timings_of_a_width_that_follows_the_inputs_are_drawn_against_m_alone(results):

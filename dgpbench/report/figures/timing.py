@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 
-from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item
 from dgpbench.report import cells
 from dgpbench.report.figures.page import WIDE, Panel
@@ -56,7 +55,11 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
         return numbers.assign(method=list(runs["series"]), ms_per_step=list(milliseconds))
     tables = [pd.read_csv(path) for path in sorted(folder.glob("*.csv"))]
     tables = [bench for bench in tables if {"code", *ALIKE, *COLUMNS} <= set(bench)]  # not another kind of table
-    tables = [bench.assign(method=_series(bench), device=bench.get("device", "cpu")) for bench in tables]
+    tables = [
+        bench.assign(optimiser=bench.get("optimiser", "adam"), device=bench.get("device", "cpu")) for bench in tables
+    ]
+    for bench in tables:
+        bench.loc[bench["optimiser"] == "natgrad_adam", "method"] += "_ng"
     ours = [bench[(bench["code"] == "dgpbench") & bench["ms_per_step"].notna()] for bench in tables]
     of_methods = [[rows[rows["method"] == method] for rows in ours] for method in methods]
     # The longest table of a method: a curve is of one session, since machines differ by the hour.
@@ -73,23 +76,13 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
     return rows
 
 
-def _series(bench: pd.DataFrame) -> pd.Series:
-    """Return the method of each timing, with natural gradients as ``fc_ng``."""
-    if "optimiser" not in bench:
-        return bench["method"]
-    return bench["method"].where(bench["optimiser"] != "natgrad_adam", bench["method"] + "_ng")
-
-
 def along(bench: pd.DataFrame, size: str) -> pd.DataFrame:
     """Select the timings with one varying size (M, L or tau) and the most frequent values of the others.
 
     Columns: method, num_layers, size, value, ms_per_step, exponent (NaN without a theoretical one).
 
     :param bench: columns ``COLUMNS``
-    :raises UserError: if columns are missing
     """
-    if missing := [name for name in COLUMNS if name not in bench]:
-        raise UserError(f"a table of timings has columns {', '.join(COLUMNS)}; this one lacks {', '.join(missing)}")
     fixed = bench
     for other in SIZES.keys() - {size}:
         if bench[other].notna().any():  # a width of 'inputs' is not a number
