@@ -21,17 +21,7 @@ from dgpbench.experiments.plan import CONFLICT
 from dgpbench.methods.plugins import FLAG, is_loaded, location_of
 from dgpbench.predictive.scores import METRICS
 from dgpbench.report import cells as of_cells
-from dgpbench.report.cells import (
-    KEYS,
-    NONE,
-    done_elsewhere,
-    has_none,
-    incomplete_text,
-    is_seconds,
-    of_runs,
-    select,
-    timed_sentence,
-)
+from dgpbench.report.cells import KEYS, NONE, done_elsewhere, has_none, incomplete_text, of_runs, select
 from dgpbench.report.collect import collect
 from dgpbench.runs import store
 from dgpbench.runs.identity import Identity
@@ -137,8 +127,8 @@ def about(item: Item, cells: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFra
         notes.append(f"'{NONE}': runs are done, and their predictions have no such score, or are older than it.")
     if failed := runs.loc[runs["status"].isin(store.FAILED), "key"].nunique():  # two series may share a run
         notes.append(f"{counted(failed, 'run')} failed, diverged or timed out, and no mean counts them.")
-    timed = any(map(is_seconds, cells["metric"].unique()))
-    if timed and (sentence := timed_sentence(runs[runs["status"] == "done"])):
+    timed = any(map(of_cells.is_seconds, cells["metric"].unique()))
+    if timed and (sentence := of_cells.timed_sentence(runs[runs["status"] == "done"])):
         notes.append(sentence)
     if unknown := int(cells["unknown"].sum()):
         values, them = ("1 value needs", "it") if unknown == 1 else (f"{unknown} values need", "them")

@@ -15,28 +15,9 @@ from dgpbench.commands.validate import declared_sizes
 from dgpbench.config import groups
 from dgpbench.experiments.items import Block, Item, column_name
 from dgpbench.experiments.plan import wanted
-from dgpbench.report import cells, published
+from dgpbench.report import cells, compare, published
 from dgpbench.report.cells import incomplete_text
-from dgpbench.report.compare import (
-    BETTER,
-    FASTER,
-    KEYS,
-    MARKS,
-    OPPOSITE,
-    PAIRED,
-    SAME,
-    SIMILAR,
-    SLOWER,
-    UNDECIDED,
-    WITHIN,
-    WORSE,
-    Comparison,
-    comparison,
-    judge,
-    of_cells,
-    rule_of,
-    split_grid,
-)
+from dgpbench.report.compare import KEYS, MARKS, PAIRED, Comparison, comparison, judge, of_cells, rule_of, split_grid
 from dgpbench.report.figures.item_figures import KINDS
 from dgpbench.report.published import Published
 from dgpbench.report.tables import grid_text, numbers_of, unit_of
@@ -58,11 +39,11 @@ PICTURES = {
     "ortega2023_dsvi": "ortega2023_dsvi.png",
 }
 VERDICTS = {
-    "agree": (WITHIN, SAME, SIMILAR),
-    "better": (BETTER, FASTER),
-    "worse": (WORSE, SLOWER),
-    "open": (UNDECIDED,),
-    "opposite": (OPPOSITE,),
+    "agree": (compare.WITHIN, compare.SAME, compare.SIMILAR),
+    "better": (compare.BETTER, compare.FASTER),
+    "worse": (compare.WORSE, compare.SLOWER),
+    "open": (compare.UNDECIDED,),
+    "opposite": (compare.OPPOSITE,),
 }
 Found = Callable[[str], list[Comparison]]  # ``redone`` of a frame
 
