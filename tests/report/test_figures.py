@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from toy_frames import FIGURES, points, toy_posterior
 from toys import toy_points, toy_trace, write_toy
 
+from dgpbench.benchmarks.timing import parse
 from dgpbench.cli import main
 from dgpbench.config import groups
 from dgpbench.errors import UserError
@@ -241,6 +242,13 @@ def test_timings_of_a_width_that_follows_the_inputs_are_drawn_against_m_alone(re
     panels = timing.seconds_per_step(items.load("lindinger2020_figs7"), runs)
     assert [panel.title for panel in panels] == ["against M", "against L"]
     assert panels[0].frame[["value", "ms_per_step"]].values.tolist() == [[64, 100.0], [128, 100.0]]
+
+
+def test_the_hint_to_time_steps_is_a_command_that_runs(tmp_path):
+    with pytest.raises(UserError) as refusal:
+        timing.timings(pd.DataFrame(), tmp_path, ["mf", "fc", "fc_ng"])
+    given = re.search(r"`dgpbench bench steps (.*) --output", str(refusal.value)).group(1)
+    assert {cell.method for cell in parse(given.split()).cells} == {"mf", "fc"}
 
 
 def test_the_number_of_parameters_is_not_in_seconds():

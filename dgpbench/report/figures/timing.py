@@ -65,9 +65,9 @@ def timings(runs: pd.DataFrame, folder: Path, methods: Sequence[str]) -> pd.Data
     # The longest table of a method: a curve is of one session, since machines differ by the hour.
     longest = [max(parts, key=len) for parts in of_methods if any(map(len, parts))]
     if not longest:
-        names = ",".join(methods)
+        names = ",".join(dict.fromkeys(method.removesuffix("_ng") for method in methods))
         raise NoRuns(
-            f"no run of this item is done, and {folder} has no timings of {names}; "
+            f"no run of this item is done, and {folder} has no timings of {','.join(methods)}; "
             f"`dgpbench bench steps methods={names} M=64,128,256 --output {folder / 'steps.csv'}` makes some"
         )
     rows = pd.concat(longest, ignore_index=True)
