@@ -15,7 +15,7 @@ NOTHING = "No run of Lindinger et al.'s Table 1 has been made yet."
 
 
 def text(frame: pd.DataFrame) -> str:
-    """Return three sentences and the picture; one line if no cell has all its splits."""
+    """Return three sentences and the picture, at the budget with the most complete cells; else one line."""
     budgets = list(results.budgets_of(ITEM, frame))
     if not budgets:
         return NOTHING

@@ -215,14 +215,11 @@ def _ablation(name: str, budget: str, frame: pd.DataFrame) -> str:
 def _row(part: pd.DataFrame, columns: list[str], digits: int) -> dict[str, str]:
     done = part.dropna(subset="difference")
     means = {name: mean_text(done.loc[done["column"] == name, "difference"], digits) for name in columns}
-    return {**means, "all": mean_text(done["difference"], digits), "lowest": _lowest(done, digits)}
-
-
-def _lowest(done: pd.DataFrame, digits: int) -> str:
-    if done.empty:
-        return ""
-    row = done.loc[done["difference"].idxmin()]
-    return f"{row['difference']:+.{digits}f}, {row['column']} on {row['dataset']}, split {row['split']}"
+    lowest = ""
+    if len(done):
+        row = done.loc[done["difference"].idxmin()]
+        lowest = f"{row['difference']:+.{digits}f}, {row['column']} on {row['dataset']}, split {row['split']}"
+    return {**means, "all": mean_text(done["difference"], digits), "lowest": lowest}
 
 
 def _changed(row: Any) -> str:
