@@ -69,6 +69,12 @@ def test_the_leaderboard_has_the_mean_and_error_of_every_method(three_methods):
     assert set(scores_in(page, "rmse").values()) == {"3.010 (0.006)"}  # of 3.00, 3.01 and 3.02: 0.01 / sqrt(3)
 
 
+def test_the_page_has_the_critical_values_of_demsar(three_methods):
+    data = data_in(text_of(three_methods))
+    assert data["friedman"]["3"] == pytest.approx(chi2.isf(0.05, 2))
+    assert data["nemenyi"]["3"] == pytest.approx(2.343 * math.sqrt(3 * 4 / 6), abs=2e-3)  # Table 5, on one data set
+
+
 def test_a_report_of_one_run_counts_it_in_the_singular(results):
     write_toy(results, method="sgp", num_layers=1)
     assert "<p>1 run: 1 done." in text_of(results)
