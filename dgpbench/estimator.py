@@ -31,7 +31,7 @@ OUTPUTS = ("default", "pandas")
 # Keys of the command line that are parameters of the estimator, or do not apply to a fit to given rows.
 SECTIONS = ("method", "training", "prediction", "dataset", "task")
 PARAMETERS = ("method", "protocol", "budget", "seed", "num_threads", "progress", "method.num_layers")
-NOT_HERE = ("dataset", "task", "split", "results_dir", "plot", "timeout_minutes")
+NOT_HERE = ("dataset", "task", "split", "init_from", "results_dir", "plot", "timeout_minutes")
 # Settings dataset.KEY about columns, which do apply.
 OF_CELLS = ("missing", "categorical", "dates", "date_format", "decimal", "thousands", "na_values")
 COLUMNS = (*OF_CELLS, "drop", "target_transform")
@@ -167,6 +167,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
             if named := [key for key in LISTS if isinstance(names := getattr(settings, key), list) and names]:
                 raise UserError(f"dataset.{named[0]} names columns, and X has no names: pass a DataFrame")
             _refuse_dates(X, "X")
+            X = _numbers(X, "X", settings)
             gaps = True if settings.missing == "refuse" else "allow-nan"
             X = validate_data(self, X, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=2)
             frame = pd.DataFrame(X, columns=[f"x{index}" for index in range(X.shape[1])])
@@ -174,7 +175,8 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
             check_columns(frame, settings)
             frame = frame.drop(columns=list(map(str, settings.drop)))
             validate_data(self, frame, skip_check_array=True)
-        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+        y = column_or_1d(_numbers(y, "y", settings), warn=True)  # which forgets a mask
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(frame, y)
         if missing := int((~Cells.of(pd.Series(y), settings).present).sum()):
             marks = f"dataset.na_values={settings.na_values}"
@@ -195,6 +197,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
                 raise UserError("the model has non-numeric columns: pass a DataFrame with column names")
             else:
                 _refuse_dates(X, "X")
+                X = _numbers(X, "X", self.model_.description.reading)
                 gaps = "allow-nan" if encoder.schema.missing == "impute" else True
                 X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=gaps)
                 frame = pd.DataFrame(X, columns=list(encoder.names))
@@ -233,6 +236,27 @@ def _refuse_dates(values: Any, name: str) -> None:
     """Refuse an array of dates or times: as numbers, they would be counts of an unknown unit."""
     if np.asarray(values).dtype.kind in "mM":
         raise UserError(f"{name} contains dates or times; convert it to numbers, such as days since the first")
+
+
+def _numbers(values: Any, name: str, settings: TableSettings) -> Any:
+    """Return an array with its texts as numbers, read like the cells of a frame, and its masked values as NaN."""
+    import pandas as pd
+
+    if np.ma.is_masked(values):
+        values = values.astype(np.float64).filled(np.nan)
+    array = np.asarray(values)
+    if array.dtype.kind not in "OTU":
+        return values
+    cells = Cells.of(pd.Series(array.ravel(), dtype=object), settings)
+    if not (cells.is_text | np.isfinite(cells.dates)).any():
+        return values
+    numbers, present = cells.read("number")
+    if len(wrong := np.flatnonzero(present & np.isnan(numbers))):
+        raise UserError(
+            f"{name} contains {array.ravel()[wrong[0]]!r}, which is not a number by dataset.decimal={settings.decimal} "
+            f"and dataset.thousands={settings.thousands}: set these as it is written, or convert it"
+        )
+    return numbers.reshape(array.shape)
 
 
 def load(path: str | Path) -> DeepGPRegressor:

@@ -13,7 +13,10 @@ from dgpbench.runs import summary
 from dgpbench.runs.resolve import Run, parse_known, resolve_overrides
 from dgpbench.saved_model import ANOTHER, fit_model, held_out_scores, prepared, save
 
-NOT_HERE = ("task", "split", "results_dir", "plot", "timeout_minutes", "dataset.test_path", "training.trace_test")
+NOT_HERE = (
+    *("task", "split", "init_from", "results_dir", "plot", "timeout_minutes"),
+    *("dataset.test_path", "training.trace_test"),
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

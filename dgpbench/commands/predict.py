@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+import numpy as np
+
 from dgpbench.commands.console import add_overrides
 from dgpbench.config.overrides import parse
 from dgpbench.config.settings import declared, did_you_mean
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 READ_BY = ("separator", "decimal", "thousands", "encoding", "header", "sheet", "na_values")
-DIGITS = "%.10g"
+DIGITS, FEWEST = 10, 4  # significant digits of a prediction, and of its standard deviation within them
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,7 +53,7 @@ def predict(options: Namespace) -> int:
     parts = _predicted(model, path, reading, quantiles, list(dict.fromkeys(options.id)), unknown)
     if options.output is None:
         for number, frame in enumerate(parts):
-            frame.to_csv(sys.stdout, index=False, header=number == 0, float_format=DIGITS)
+            frame.to_csv(sys.stdout, index=False, header=number == 0)
     else:
         _write(parts, Path(options.output), path)
     for sentence in describe_unknown_categories(unknown, str(path)):
@@ -81,7 +83,7 @@ def _write(parts: Iterator["pd.DataFrame"], output: Path, path: Path) -> None:
     rows = 0
     with replacing(output, ANOTHER_OUTPUT) as partial, opener(partial, "wt", encoding="utf-8", newline="") as file:
         for frame in parts:
-            frame.to_csv(file, index=False, header=rows == 0, float_format=DIGITS)
+            frame.to_csv(file, index=False, header=rows == 0)
             rows += len(frame)
     print(f"{rows:,} rows predicted: {output}")
 
@@ -99,6 +101,18 @@ def _reading(model: Model, overrides: list[str]) -> TableSettings:
             )
         given[name] = known[name].read(f"dataset.{name}", override.value())
     return replace(model.description.reading, **given)
+
+
+def _written(columns: dict[str, np.ndarray]) -> "pd.DataFrame":
+    """Return columns as texts; a row far from 0, beside its deviation, has as many digits as tell its numbers apart."""
+    import pandas as pd
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.fmax(np.abs(columns["mean"]) / columns["standard_deviation"], 1)
+    digits = np.clip(FEWEST + np.ceil(np.log10(ratios)), DIGITS, 17).astype(int).tolist()
+    return pd.DataFrame(
+        {name: [f"{value:.{d}g}" for value, d in zip(each, digits, strict=True)] for name, each in columns.items()}
+    )
 
 
 def _predicted(
@@ -128,7 +142,7 @@ def _predicted(
                 columns = ", ".join(frame.columns[:30])
                 raise UserError(f"--id {name} is not a column of {path}; its columns are {columns}{near}")
         ids = frame[copied]
-        predictions = pd.concat([pd.DataFrame(prediction_columns(each, quantiles)) for each in model.in_chunks(X)])
+        predictions = pd.concat([_written(prediction_columns(each, quantiles)) for each in model.in_chunks(X)])
         if twice := sorted({*ids.columns} & {*predictions.columns}):
             raise UserError(f"--id {twice[0]}: the predictions have a column of that name; rename it in {path}")
         ids = ids.astype(object)  # copied as they are, without a number format

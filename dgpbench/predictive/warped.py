@@ -12,7 +12,6 @@ from dgpbench.errors import NonFinitePredictions
 from dgpbench.predictive.mixture import GaussianMixture, ShortRepr, chunks_of
 from dgpbench.predictive.quantiles import Quantiles, Samples
 
-HERMITE_NODES = 40  # of the moments of a component
 LEGENDRE_NODES, FEWEST_NODES = 400, 6  # of the CRPS of a row, and of each of its intervals
 REACH = 9.0  # standard deviations of a component beyond which it has no mass left
 CUTS = (-9.0, -3.0, 0.0, 3.0, 9.0)  # standard deviations of a component between which its Phi is smooth
@@ -34,12 +33,16 @@ class Warp(Protocol):
         """log g'(y)."""
         ...
 
+    def moments(self, mixture: GaussianMixture) -> tuple[np.ndarray, np.ndarray]:
+        """E[y] and Var[y] for a mixture of z, [N, P] each."""
+        ...
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WarpedMixture(ShortRepr):
     """y = g^-1(z) of a Gaussian mixture of z in each row: ``p(y) = g'(y) sum_s w_s N(g(y); m_s, v_s)``.
 
-    Distribution function and quantiles are those of z, carried over; moments are Gauss-Hermite quadratures.
+    Distribution function and quantiles are those of z, carried over; moments are those of the warp.
     Reference: Snelson et al. 2004.
 
     :param mixture: of z
@@ -128,17 +131,8 @@ class WarpedMixture(ShortRepr):
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """E[y] and Var[y], [N, P] each."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
-        deviations = np.sqrt(self.mixture.variances)
-        first, second = (np.zeros(self.shape) for _ in range(2))
         with np.errstate(over="ignore", invalid="ignore"):
-            # About a typical y, so that the square's rounding is that of the spread.
-            centre = self.warp.inverse(self.mixture.mean)
-            for node, weight in zip(nodes, weights / weights.sum(), strict=True):
-                y = self.warp.inverse(self.mixture.means + node * deviations) - centre
-                first += weight * self.mixture.average(y)
-                second += weight * self.mixture.average(y**2)
-            return centre + first, second - first**2
+            return self.warp.moments(self.mixture)
 
 
 Densities = GaussianMixture | WarpedMixture

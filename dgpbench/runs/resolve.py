@@ -210,6 +210,11 @@ def resolve(composed: Composed) -> Run:
     others, optimiser = _flat(_typed(composed.defaults)), run.training.optimiser
     changed = {} if optimiser == run.card.optimisers[0] else {"optimiser": optimiser}
     changed |= {key: value for key, value in _flat(run).items() if others.get(key, _ABSENT) != value}
+    if changed.get("training.epochs") is not None and run.training.max_iterations is not None:
+        raise UserError(
+            f"training.epochs={changed['training.epochs']} has no effect beside "
+            f"training.max_iterations={run.training.max_iterations}: set training.max_iterations=null too"
+        )
     return replace(run, changed=changed)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from one_record import forge
+from scipy.stats import norm
 
 from dgpbench import load, saved_model
 
@@ -132,6 +133,17 @@ def test_predictions_have_ten_significant_digits_at_most(message, folder, tmp_pa
     assert predict(folder, tmp_path / "out.csv") == 0
     cells = pd.read_csv(tmp_path / "out.csv", dtype=str).to_numpy().ravel()
     assert max(len(cell.replace(".", "").lstrip("-0")) for cell in cells) == 10
+
+
+def test_predictions_far_from_zero_have_the_digits_of_their_deviation(tmp_path):
+    rows = table(50)
+    rows.assign(price=1e12 + rows["price"]).to_csv(tmp_path / "houses.csv", index=False)
+    assert fit(tmp_path, "--holdout", "0", "--output", str(tmp_path / "model")) == 0
+    assert predict(tmp_path, tmp_path / "out.csv", table="houses.csv") == 0
+    written = pd.read_csv(tmp_path / "out.csv", float_precision="round_trip")
+    mean, deviation = load(tmp_path / "model").predict(rows[["a", "b"]], return_std=True)
+    np.testing.assert_allclose((written["mean"] - mean) / deviation, 0, atol=1e-3)
+    np.testing.assert_allclose((written["q0.95"] - mean) / deviation, norm.ppf(0.95), atol=1e-3)
 
 
 def test_quantiles_that_differ_have_columns_of_their_own(message, folder, tmp_path):
@@ -329,6 +341,9 @@ def test_the_row_of_a_gap_is_counted_through_the_whole_file(message, folder, tmp
         (("--holdout", "1"), "--holdout=1 cannot be used"),
         (("task=folds",), "fit trains on all rows of one table and has no task"),
         (("split=1",), "has no split"),
+        # Its rows would be held out here at another fraction, and scored by a fit that began from them.
+        (("init_from=runs/a",), "has no init_from"),
+        (("method=sgp", "training.epochs=2"), "training.epochs=2 has no effect beside training.max_iterations=4: set "),
         (("method=starr",), "did you mean star"),
     ],
 )

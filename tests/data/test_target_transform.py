@@ -191,6 +191,19 @@ def test_below_zero_a_log_transform_has_no_density():
     assert (found.cdf(y) == 0).all()
 
 
+@pytest.mark.parametrize("deviation", [1e-9, 1.0, 6.0, 13.0])
+def test_the_moments_of_a_log_transform_are_those_of_log_normals(deviation):
+    """In a far row a GP is as uncertain as its prior: a quadrature missed the tail that makes the deviation."""
+    variance = deviation**2
+    means = np.array([0.3, -0.2])
+    found = WarpedMixture(GaussianMixture(means[:, None, None], np.full((2, 1, 1), variance)), Log())
+    log_normals = np.exp(means + variance / 2)
+    mean = log_normals.mean()
+    spread = (log_normals**2).mean() * np.expm1(variance) + log_normals.var()
+    assert found.mean.item() == pytest.approx(mean, rel=1e-12)
+    assert found.variance.item() == pytest.approx(spread, rel=1e-12)
+
+
 def test_moments_that_overflow_raise_an_error():
     with pytest.raises(NonFinitePredictions, match="moments"):
         WarpedMixture(GaussianMixture(np.full((1, 1, 1), 900.0), np.ones((1, 1, 1))), Log())

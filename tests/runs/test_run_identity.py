@@ -46,6 +46,7 @@ HOMES = {
     "method.num_sites": ("method=dspp",),
     "method.num_importance_samples": ("method=mf_lv",),
     "training.natgrad_gamma": ("method=mf", "optimiser=natgrad_adam"),
+    "training.epochs": ("protocol=hernandez2018",),
     "task.num_folds": ("task=folds",),
 }
 OTHER = {

@@ -103,6 +103,35 @@ def test_arrays_of_dates_are_refused(fitted):
         fitted.predict(np.column_stack([dates, dates]))
 
 
+def test_texts_of_arrays_and_targets_are_read_like_the_cells_of_a_frame(fitted):
+    """As a European spreadsheet writes them: 1.050,5; Python alone reads 1.050 as 1.05."""
+    settings = {**QUICK, "dataset.decimal": "comma", "dataset.thousands": "point"}
+    rows, y = X.to_numpy() + 1000, Y.round(1) + 1000
+    marks = str.maketrans(",.", ".,")
+    texts, targets = (np.vectorize(lambda value: f"{value:,}".translate(marks))(each) for each in (rows, y))
+    targets[0], y.iloc[0] = "1.050", 1050.0
+    expected = DeepGPRegressor("gpr", budget="smoke", settings=settings).fit(rows, y)
+    regressor = DeepGPRegressor("gpr", budget="smoke", settings=settings).fit(texts, targets)
+    np.testing.assert_array_equal(regressor.predict(texts), expected.predict(rows))
+    with pytest.raises(ValueError, match=r"y contains '1,5', which is not a number by dataset.decimal=point"):
+        DeepGPRegressor("gpr", budget="smoke").fit(X, np.where(Y.index == 104, "1,5", Y.astype(str)))
+    with pytest.raises(ValueError, match=r"y contains Timestamp.*, which is not a number"):
+        DeepGPRegressor("gpr", budget="smoke").fit(X, pd.date_range("2020", periods=30).astype(object))
+
+
+def test_masked_values_are_missing_values(fitted):
+    hidden, rows = np.ma.masked_greater(Y.to_numpy(), 60), np.ma.masked_greater(X.to_numpy(), 1.5)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        DeepGPRegressor("gpr", budget="smoke").fit(X, hidden)
+    with pytest.raises(ValueError, match="X contains NaN"):
+        DeepGPRegressor("gpr", budget="smoke").fit(rows, Y)
+    with pytest.raises(ValueError, match="X contains NaN"), pytest.warns(UserWarning, match="feature names"):
+        fitted.predict(rows)
+    imputed = DeepGPRegressor("gpr", budget="smoke", settings={**QUICK, "dataset.missing": "impute"})
+    expected = clone(imputed).fit(rows.filled(np.nan), Y).predict(X.to_numpy())
+    np.testing.assert_array_equal(imputed.fit(rows, Y).predict(X.to_numpy()), expected)
+
+
 @pytest.mark.parametrize("key", ["drop", "categorical", "dates"])
 def test_settings_that_name_columns_which_x_lacks_are_refused(key):
     regressor = DeepGPRegressor("gpr", budget="smoke", settings={f"dataset.{key}": ["aa"]})
@@ -224,6 +253,7 @@ def test_a_small_table_gets_fewer_inducing_points_unless_set():
         ({"settings": {"training.learning_rat": 0.1}}, "has no setting 'training.learning_rat'.*learning_rate"),
         ({"settings": {"training.learning_rate": -1}}, "training.learning_rate takes a number above 0"),
         ({"settings": {"dataset.path": "x.csv"}}, "settings has 'dataset.path', which .* does not apply here"),
+        ({"settings": {"init_from": "runs/a"}}, "settings has 'init_from', which .* does not apply here"),
         ({"settings": {"seed": 3}}, "settings has 'seed', which is a parameter of the estimator"),
         ({"settings": ["a=b"]}, r"settings must be values by key, such as .*, not \['a=b'\]"),
         ({"settings": "a=b"}, "settings must be values by key"),
