@@ -212,6 +212,7 @@ def prepare(run: Run, table: Table, split: Split | None = None) -> Problem:
     X, encoder = table.encoded(split.train)
     smallest, transform = min_deviation(run.task, run.dataset), reading_of(run.dataset).target_transform
     scaler = Standardiser.fit(X[split.train], table.y[split.train], encoder.feature_names, smallest, transform)
+    target_transform.transformed(table.y, scaler.warp)  # refuses rows that a fit holds out too, before it trains
     train = scaler.transform(X[split.train], table.y[split.train])
     test = scaler.transform(X[split.test], table.y[split.test])
     check_sizes(run, len(train.X), train.X.shape[1], len(test.X))

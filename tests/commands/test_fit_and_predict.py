@@ -353,6 +353,14 @@ def test_contradictory_fit_options_are_refused_before_anything_runs(arguments, s
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_held_out_target_without_logarithm_is_refused_before_anything_runs(tmp_path, capsys):
+    rows = table(50)
+    rows.loc[3, "price"] = 0.0
+    rows.to_csv(tmp_path / "houses.csv", index=False)
+    assert fit(tmp_path, "dataset.target_transform=log", "--output", str(tmp_path / "model")) == 2
+    assert "needs a target above 0, and 1 of 50 values are not, the first 0" in capsys.readouterr().err
+
+
 def test_a_directory_with_other_files_is_not_written_to(folder, tmp_path, capsys):
     (tmp_path / "thesis.tex").write_text("")
     assert fit(folder, "--output", str(tmp_path)) == 2
