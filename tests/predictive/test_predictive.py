@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp, ndtr
 from scipy.stats import kstest, norm
 
+from dgpbench.data.target_transform import Log, SinhArcsinh
 from dgpbench.predictive.mixture import GaussianMixture
 from dgpbench.predictive.scores import per_row
 from dgpbench.predictive.warped import WarpedMixture
@@ -243,18 +244,9 @@ def test_invalid_weights_are_refused(weights):
         GaussianMixture(plain.means, plain.variances, np.array(weights))
 
 
-class Exponential:
-    """g = log."""
-
-    forward = staticmethod(np.log)
-    inverse = staticmethod(np.exp)
-
-    def log_slope(self, y):
-        return -np.log(y)
-
-
-def test_a_transformed_target_keeps_the_weights():
+@pytest.mark.parametrize("warp", [Log(), SinhArcsinh(0.5, 1.5, 0.2, 0.8)], ids=["log", "sinh_arcsinh"])
+def test_a_transformed_target_keeps_the_weights(warp):
     Y = np.random.default_rng(12).uniform(0.5, 2, size=(9, 1))
-    weighted, repeated = (WarpedMixture(each, Exponential()) for each in weighted_and_repeated())
+    weighted, repeated = (WarpedMixture(each, warp) for each in weighted_and_repeated())
     for name, column in per_row(weighted, Y).items():
         np.testing.assert_allclose(column, per_row(repeated, Y)[name], rtol=1e-9, atol=1e-12, err_msg=name)
