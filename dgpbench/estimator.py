@@ -23,7 +23,7 @@ from dgpbench.errors import Diverged, UserError
 from dgpbench.methods import plugins
 from dgpbench.predictive.distribution import PredictiveDistribution
 from dgpbench.predictive.warped import Densities
-from dgpbench.runs.resolve import Run, parse_known, resolve_overrides
+from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.saved_model import fit_model, quantile_name
 
 groups.find_by(plugins.__name__)
@@ -149,8 +149,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         values = {"seed": int(random_state), "num_threads": self.num_threads, "progress": bool(self.verbose)}
         if self.num_layers is not None:
             values["method.num_layers"] = self.num_layers
-        overrides = [f"{group}={name}" for group, name in chosen.items()]
-        parse_known(overrides)
+        overrides = [f"{group}={groups.check(group, str(name))}" for group, name in chosen.items()]
         return resolve_overrides(overrides, plain(more | values, str))
 
     def _table(self, X: Any, y: Any, settings: TableSettings) -> Table:

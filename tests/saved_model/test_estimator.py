@@ -250,6 +250,7 @@ def test_a_small_table_gets_fewer_inducing_points_unless_set():
     [
         ({"method": "starr"}, "unknown method 'starr'.*did you mean star"),
         ({"budget": "tiny"}, "unknown budget 'tiny'"),
+        ({"method": "gpr,sgp"}, "unknown method 'gpr,sgp'"),
         ({"settings": {"training.learning_rat": 0.1}}, "has no setting 'training.learning_rat'.*learning_rate"),
         ({"settings": {"training.learning_rate": -1}}, "training.learning_rate takes a number above 0"),
         ({"settings": {"dataset.path": "x.csv"}}, "settings has 'dataset.path', which .* does not apply here"),
