@@ -29,7 +29,7 @@ def test_each_fit_stops_early_where_it_does_alone():
     early = ["training.early_stopping=true", "training.early_stopping_start=0.1", "training.average_last=0"]
     length = ["training.max_iterations=500", "training.learning_rate=0.005", "training.batch_size=30"]
     iterations = check(["method=sgp", "precision=float64", "method.num_inducing=20", *length, *early])
-    assert min(iterations) < max(iterations)  # which of them stop, and when, depends on the processor
+    assert iterations[0] < iterations[2] == 500
 
 
 def check(overrides) -> list[int]:
@@ -37,6 +37,7 @@ def check(overrides) -> list[int]:
     run = resolve_overrides(["budget=laptop", *overrides])
     rng, S, N, D = np.random.default_rng(0), 3, 30, 4
     tables = [Regression(rng.normal(size=(N, D)), rng.normal(size=(N, 1))) for _ in range(S)]
+    tables[2].Y[:] = tables[2].X[:, :1] + 0.5 * tables[2].Y  # which goes on improving, where noise alone does not
     seeds = [Seeds(*range(10 * place, 10 * place + 5)) for place in range(S)]
     settings = run.sized((N, D))
     monitors = [Monitor() for _ in range(S)]
