@@ -427,7 +427,7 @@ def test_locks_can_be_held_by_all_who_can_write_to_the_results(monkeypatch, tmp_
 def test_a_check_of_the_pages_announces_its_duration(monkeypatch, capsys):
     from scripts.docs.__main__ import main
 
-    monkeypatch.setattr("scripts.docs.pages.stale", lambda folder: [])
+    monkeypatch.setattr("scripts.docs.pages.update", lambda folder, *, check: [])
     assert main(["--check"]) == 0
     printed = capsys.readouterr()
     assert "about a minute" in printed.err
