@@ -71,8 +71,7 @@ def _preview(run: Run, table: "Table | None") -> list[str]:
     from dgpbench.benchmarks.cost import forecast
     from dgpbench.runs.problem import check_sizes, prepare
 
-    if (skipped := finished_outcome(run)) is not None:
-        return [skipped.message.splitlines()[0]]
+    finished = finished_outcome(run)
     if table is None:
         sizes = declared_sizes(run)
         check_sizes(run, sizes.num_rows, sizes.num_features, sizes.num_test_rows)
@@ -90,6 +89,7 @@ def _preview(run: Run, table: "Table | None") -> list[str]:
         f"{sizes.table}; {sizes.num_rows:,} train and {sizes.num_test_rows:,} test",
         *sizes.columns,
         f"{summary.of_start(run, sizes.num_rows)}\n  {forecast(run, sizes.num_rows, sizes.num_features)}",
+        *([] if finished is None else [finished.message.splitlines()[0]]),
     ]
 
 

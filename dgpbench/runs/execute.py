@@ -104,7 +104,7 @@ def finished_outcome(run: Run) -> Outcome | None:
         return None
     source = state.stored.source
     where = f"{source} is done already" if source == str(run.directory) else f"skipped: its record is in {source}"
-    text = "\n".join([f"{where}, so nothing was run", *summary.score_lines(state.stored.record["scores"])])
+    text = "\n".join([f"{where}, so there is nothing to run", *summary.score_lines(state.stored.record["scores"])])
     return Outcome("skipped", str(run.directory), text)
 
 
