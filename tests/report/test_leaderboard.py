@@ -152,6 +152,7 @@ def test_ranks_follow_the_chosen_data_sets(page):
     box(page, "concrete").uncheck()
     assert list(ranks(page).items()) == [("mf L3", "1.00"), ("mf L2", "2.00"), ("sgp L1", "3.00"), ("star L2", "")]
     assert "two data sets" in page.locator("#ranks").inner_text()
+    assert "every split of the data set boston and are ranked" in page.get_by_role("status").inner_text()
 
 
 def test_scores_and_ranks_follow_the_metric(page):

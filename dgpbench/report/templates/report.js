@@ -143,7 +143,7 @@ function show() {
     html("thead", {}, html("tr", {}, head("method", {}), head("mean rank"), head("seconds"), ...datasets.map(each => head(each)))), html("tbody", {}, ...body));
   board = sortable(byId("board"), {order: [[1, "asc"]]});
   search();
-  byId("summary").textContent = `${ranked.length} of ${all.length} methods have every split of the ${datasets.length} chosen data sets and are ranked.`;
+  byId("summary").textContent = `${ranked.length} of ${all.length} methods have every split of ${datasets.length === 1 ? `the data set ${datasets[0]}` : `the ${datasets.length} chosen data sets`} and are ranked.`;
   byId("ranks").replaceChildren(...differences(ranked, datasets.length));
   byId("pareto").replaceChildren(...pareto(ranked, datasets));
   if (runs) allRuns();
