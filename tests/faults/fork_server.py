@@ -13,6 +13,7 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 
 def serve() -> None:
+    # Imported for the children, which start with them.
     import gpflow  # noqa: F401
     import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401
