@@ -201,9 +201,8 @@ def test_a_posterior_without_blocks_is_refused():
 
 
 def test_median_filter_by_hand():
-    found = calibration.median_filtered(
-        np.array([3.0, 1.0, 2.0, 5.0, 4.0]), np.array([30.0, 10.0, 99.0, 50.0, 40.0]), share=0.6
-    )
+    rows = pd.DataFrame({"x": [3.0, 1.0, 2.0, 5.0, 4.0], "y": [30.0, 10.0, 99.0, 50.0, 40.0]})
+    found = calibration.median_filtered(rows, "x", "y", share=0.6)
     assert found["x"].tolist() == [2.0, 3.0, 4.0]
     assert found["y"].tolist() == [30.0, 40.0, 40.0]  # of (10, 99, 30), (99, 30, 40), (30, 40, 50)
 

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from dgpbench.experiments.items import Item
 from dgpbench.predictive.scores import CENTRAL_INTERVALS
 from dgpbench.report.figures.page import Panel
-from dgpbench.report.figures.sources import curves, per_dataset, tables
+from dgpbench.report.figures.sources import curves, tables
 from dgpbench.report.figures.style import entries, log_scale
 from dgpbench.runs import store
 from dgpbench.runs.compact_records import coverage_counts
@@ -23,7 +23,7 @@ from dgpbench.runs.compact_records import coverage_counts
 def calibration_study(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Variance against distance and squared error against variance, over the test rows of all splits (Fig. 3)."""
     panels = []
-    for dataset, rows in per_dataset(tables(runs, store.POINTS)):
+    for dataset, rows in tables(runs, store.POINTS).groupby("dataset", sort=False):
         panels += curves(dataset, draw_variance_against_distance, variance_along_distance(rows), runs)
         panels += curves(dataset, draw_error_against_variance, error_along_variance(rows), runs)
     return panels
@@ -32,7 +32,7 @@ def calibration_study(item: Item, runs: pd.DataFrame) -> list[Panel]:
 def reliability_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Reliability diagram of each data set, over all splits of complete cells; compact records are enough."""
     panels = []
-    for name, rows in per_dataset(runs[runs["count"] >= runs["wanted"]]):
+    for name, rows in runs[runs["count"] >= runs["wanted"]].groupby("dataset", sort=False):
         if len(frame := interval_coverage(rows.assign(method=rows["series"]))):
             panels += curves(name, draw_reliability, frame, runs)
     return panels
@@ -47,25 +47,25 @@ def _for_each(rows: pd.DataFrame, function: Callable[[pd.DataFrame], pd.DataFram
     return pd.concat(parts, ignore_index=True) if parts else rows
 
 
-def median_filtered(x: np.ndarray, y: np.ndarray, share: float = 0.1) -> pd.DataFrame:
-    """Return the running median of y along x, over windows of a share of the rows: columns x, y.
+def median_filtered(rows: pd.DataFrame, along: str, value: str, share: float = 0.1) -> pd.DataFrame:
+    """Return the running median of one column along another, over windows of a share of the rows.
 
     Half a window at either end is left out, so that every median is over equally many rows.
     """
     from scipy.ndimage import median_filter
 
+    x, y = rows[along].to_numpy(), rows[value].to_numpy()
     kept = np.isfinite(x) & np.isfinite(y)  # distances may be known for some rows only
     order = np.argsort(x[kept], kind="stable")
     size = max(1, round(share * len(order)) // 2 * 2 + 1)
     half = size // 2
     inner = slice(half, len(order) - half)
-    return pd.DataFrame({"x": x[kept][order][inner], "y": median_filter(y[kept][order], size)[inner]})
+    return pd.DataFrame({along: x[kept][order][inner], value: median_filter(y[kept][order], size)[inner]})
 
 
 def variance_along_distance(points: pd.DataFrame) -> pd.DataFrame:
     """Filter the variance along the distance to training data: columns distance, variance, method, num_layers."""
-    filtered = _for_each(points, lambda rows: median_filtered(rows["distance"].to_numpy(), rows["variance"].to_numpy()))
-    return filtered.rename(columns={"x": "distance", "y": "variance"})
+    return _for_each(points, lambda rows: median_filtered(rows, "distance", "variance"))
 
 
 def error_along_variance(points: pd.DataFrame) -> pd.DataFrame:
@@ -76,9 +76,8 @@ def error_along_variance(points: pd.DataFrame) -> pd.DataFrame:
     """
     from scipy.stats import chi2
 
-    errors = points.assign(error=(points["y"] - points["mean"]) ** 2 / chi2.median(1))
-    filtered = _for_each(errors, lambda rows: median_filtered(rows["variance"].to_numpy(), rows["error"].to_numpy()))
-    return filtered.rename(columns={"x": "variance", "y": "squared_error"})
+    errors = points.assign(squared_error=(points["y"] - points["mean"]) ** 2 / chi2.median(1))
+    return _for_each(errors, lambda rows: median_filtered(rows, "variance", "squared_error"))
 
 
 def interval_coverage(runs: pd.DataFrame) -> pd.DataFrame:

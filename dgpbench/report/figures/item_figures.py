@@ -36,8 +36,6 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
     """
     done = cells.done_runs(item, frame)
     name = item.figure or "score_bars"
-    if name not in KINDS:
-        raise UserError(f"figure '{name}' of {item.name} is unknown; available: {', '.join(KINDS)}")
     if done.empty and name != "seconds_per_step":
         elsewhere = cells.done_elsewhere(item, done, frame)
         raise NoRuns(

@@ -23,13 +23,12 @@ DECADES = 8  # below the largest entry; smaller ones share the darkest colour
 
 
 def covariance(item: Item, runs: pd.DataFrame) -> list[Panel]:
-    """Covariance of q, and precision at the depths in ``options.precision_layers`` (Figs. 1 and S8)."""
-    deep = np.atleast_1d(item.options.get("precision_layers", []))
+    """Covariance of q, and precision at the depth ``options.precision_layers`` (Figs. 1 and S8)."""
     panels = []
     for (num_layers, _), rows in runs.groupby(["num_layers", "dataset"], sort=False):
         arrays = {title: posterior(run) for title, run in first_of_each(rows)}
         kinds = [(covariance_matrix, draw_covariance)]
-        if num_layers in deep:
+        if num_layers == item.options.get("precision_layers"):
             kinds.append((precision_matrix, draw_precision))
         for matrix, draw in kinds:
             panels += [Panel(title, draw, matrix(each), SQUARE, comparable=True) for title, each in arrays.items()]

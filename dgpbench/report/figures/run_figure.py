@@ -133,10 +133,10 @@ def predicted_against_observed(points: pd.DataFrame, ax: Axes, target: str = "y"
     ax.set(xlim=(low - margin, high + margin), ylim=(low - margin, high + margin), box_aspect=1)
 
 
-def thinned(points: pd.DataFrame, most: int = MAX_DRAWN) -> pd.DataFrame:
-    """Select at most ``most`` rows, evenly spaced in the order of y with both ends: the same ones each time."""
+def thinned(points: pd.DataFrame) -> pd.DataFrame:
+    """Select at most ``MAX_DRAWN`` rows, evenly spaced in the order of y with both ends: the same ones each time."""
     ordered = points.sort_values("y", kind="stable")
-    chosen = np.unique(np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int))
+    chosen = np.unique(np.linspace(0, len(ordered) - 1, min(MAX_DRAWN, len(ordered))).round().astype(int))
     return ordered.iloc[chosen]
 
 

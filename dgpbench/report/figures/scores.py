@@ -13,9 +13,8 @@ from dgpbench.experiments.items import Item
 from dgpbench.predictive.scores import METRICS
 from dgpbench.report import cells, published, statistics
 from dgpbench.report.figures.page import WIDE, Panel
-from dgpbench.report.figures.sources import curves, per_dataset, tables
+from dgpbench.report.figures.sources import curves, tables
 from dgpbench.report.figures.style import (
-    ELBO_LABEL,
     PUBLISHED,
     Look,
     axis_label,
@@ -56,7 +55,7 @@ def elbo_boxes(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Final ELBO of every split (Fig. S5)."""
     frame = runs.assign(method=runs["series"], elbo=cells.value_of("elbo", runs))
     frame = frame.assign(count=frame.groupby(cells.KEYS)["elbo"].transform("count"))
-    return [Panel(name, draw_elbo_boxes, rows) for name, rows in per_dataset(frame)]
+    return [Panel(name, draw_elbo_boxes, rows) for name, rows in frame.groupby("dataset", sort=False)]
 
 
 def score_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
@@ -64,9 +63,9 @@ def score_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
     traced, panels = tables(runs, store.TRACE), []
     for metric in ("rmse", "tll"):
         frame = traced.dropna(subset=[f"test_{metric}"])
-        frame = frame.assign(score=frame[f"test_{metric}"].astype(float))
-        for dataset, rows in per_dataset(frame):
-            panels += curves(dataset, draw_score_against_seconds, rows.assign(metric=metric), runs)
+        frame = frame.assign(metric=metric, score=frame[f"test_{metric}"].astype(float))
+        for dataset, rows in frame.groupby("dataset", sort=False):
+            panels += curves(dataset, draw_score_against_seconds, rows, runs)
     return panels
 
 
@@ -78,7 +77,7 @@ def score_beside_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
     panels = []
     for metric in [block.metric for block in item.blocks[:2]]:
         values = runs.assign(method=runs["series"], score=cells.value_of(metric, runs), seconds=runs["seconds_total"])
-        for dataset, rows in per_dataset(values.dropna(subset=["score"])):
+        for dataset, rows in values.dropna(subset=["score"]).groupby("dataset", sort=False):
             groups = rows.groupby(["method", "num_layers"], sort=False)
             middle = pd.DataFrame({"seconds": groups["seconds"].median(), "score": groups["score"].mean()})
             means = middle[groups.size() >= groups["wanted"].first()].reset_index()
@@ -103,7 +102,7 @@ def rank_panels(item: Item, done: pd.DataFrame) -> dict[str, tuple[str, Panel]]:
         if num_sets >= 2 and num_methods >= 3:
             test, size = statistics.friedman(found.across), (7.0, 1.8 + 0.17 * num_methods)
             frame = pd.DataFrame({"label": test.mean_ranks.index, "mean_rank": test.mean_ranks.to_numpy()})
-            frame = frame.assign(critical_difference=test.critical_difference, num_blocks=test.num_blocks)
+            frame = frame.assign(critical_difference=test.critical_difference, num_blocks=num_sets)
             panels[f"ranks_{metric}"] = found.about, Panel("", draw_critical_difference, frame, size)
         table = statistics.improvements(found.losses)
         if table["low"].notna().all():
@@ -182,7 +181,7 @@ def draw_elbo_boxes(frame: pd.DataFrame, ax: Axes) -> None:
         face = {"facecolor": "white"} if look.hollow else {"facecolor": look.colour, "alpha": 0.6}
         box.set(hatch=look.hatch, edgecolor=look.colour if look.hollow else "black", **face)
     ax.set_xticks(range(1, len(shown) + 1), [f"{name}\nn = {rows['elbo'].count()}" for name, _, rows in shown])
-    ax.set(xlabel="method (box: quartiles over splits)", ylabel=ELBO_LABEL)
+    ax.set(xlabel="method (box: quartiles over splits)", ylabel=axis_label("elbo"))
 
 
 def draw_score_against_seconds(frame: pd.DataFrame, ax: Axes) -> None:

@@ -58,11 +58,6 @@ def posterior(run: pd.Series) -> dict[str, np.ndarray]:
         raise UserError(f"{run['path']} has no {store.POSTERIOR}, which this figure is drawn from") from None
 
 
-def per_dataset(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield (data set, its rows), in order of appearance."""
-    yield from frame.groupby("dataset", sort=False)
-
-
 def first_of_each(runs: pd.DataFrame) -> Iterator[tuple[str, pd.Series]]:
     """Yield ('STAR L3, boston, split 0', run) of the first split of each method on each data set."""
     for (dataset, method, num_layers), rows in runs.groupby(["dataset", "series", "num_layers"], sort=False):

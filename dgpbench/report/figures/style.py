@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from dgpbench.experiments.items import column_name
+from dgpbench.predictive.scores import METRICS
 
 COLOURS = {
     "star": "#D55E00",
@@ -88,9 +89,8 @@ NAMES = {  # of methods not written in capitals
 HATCHES = {1: "", 2: "///", 3: "", 4: "...", 5: "xxx"}
 # Units of dgpbench.predictive.scores as axes show them.
 UNITS = {"nats": "nats per row", "units of y": "units of y", "share": "share of rows"}
-ELBO_LABEL = "ELBO (nats, standardised y)"
 AXES = {
-    "elbo": ELBO_LABEL,
+    "elbo": "ELBO (nats, standardised y)",
     "win_frequency": "share of rows won",
     "tll_difference": "TLL difference (nats per row)",
     "num_parameters": "trainable parameters (count)",
@@ -169,8 +169,6 @@ def count_text(row: pd.Series) -> str:
 
 def axis_label(metric: str) -> str:
     """Name a score's axis with its unit: 'test log-likelihood (nats per row)'."""
-    from dgpbench.predictive.scores import METRICS
-
     words = {"tll": "test log-likelihood", "nlpp": "NLPP", "rmse": "RMSE", "crps": "CRPS"}
     if metric in AXES or metric not in METRICS:
         return AXES.get(metric, f"{metric.replace('_', ' ')} (s)")

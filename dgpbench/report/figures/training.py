@@ -7,31 +7,29 @@ from matplotlib.axes import Axes
 
 from dgpbench.experiments.items import Item
 from dgpbench.report.figures.page import NARROW, Panel
-from dgpbench.report.figures.sources import OBJECTIVE, curves, per_dataset, tables
+from dgpbench.report.figures.sources import OBJECTIVE, curves, tables
 from dgpbench.report.figures.style import entries
 from dgpbench.runs import store
 
 LABELS = {
-    "validation_tll": "held-out TLL (nats, standardised y)",
     "test_tll": "test TLL (nats per row)",
     "test_rmse": "test RMSE (units of y)",
+    "validation_tll": "held-out TLL (nats, standardised y)",
 }
 
 
 def elbo_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """The ELBO during training (Lindinger et al. 2020, Fig. 2)."""
-    panels = []
-    for name, rows in per_dataset(tables(runs, store.TRACE)):
-        panels += curves(name, draw_elbo_against_seconds, rows, runs)
-    return panels
+    groups = tables(runs, store.TRACE).groupby("dataset", sort=False)
+    return [panel for name, rows in groups for panel in curves(name, draw_elbo_against_seconds, rows, runs)]
 
 
 def training_curves(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """Every quantity of the traces against iterations (Jain et al. 2021, Fig. 11)."""
     panels = []
-    for dataset, rows in per_dataset(tables(runs, store.TRACE)):
-        for quantity in [name for name in ("elbo", "test_tll", "test_rmse", "validation_tll") if name in rows]:
-            if rows[quantity].notna().any():
+    for dataset, rows in tables(runs, store.TRACE).groupby("dataset", sort=False):
+        for quantity in ("elbo", *LABELS):
+            if quantity in rows and rows[quantity].notna().any():
                 frame = rows.assign(value=rows[quantity].astype(float), quantity=quantity)
                 panels += curves(dataset, draw_training_curves, frame, runs, NARROW)
     return panels
