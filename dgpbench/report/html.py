@@ -105,7 +105,7 @@ def packed(text: str) -> str:
 
 def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[Section | None]:
     """Return the section of each item with a done run, made by several processes if there are many records."""
-    jobs = ((*each, f"f{number}-", results_dir) for number, each in enumerate(_item_budgets(frame)))
+    jobs = ((item, f"f{number}-", results_dir) for number, item in enumerate(_item_budgets(frame)))
     if workers < 2 or len(frame) < MANY:
         return [_section(frame, *job) for job in jobs]
     with TemporaryDirectory() as folder:
@@ -117,14 +117,12 @@ def _sections(frame: pd.DataFrame, results_dir: str, workers: int) -> list[Secti
             return [each.result() for each in started]
 
 
-def _item_budgets(frame: pd.DataFrame) -> Iterator[tuple[Item, list[str]]]:
-    """Yield every item at every budget of the records, with the override of its budget unless it is the item's own."""
-    budgets = [name for name in groups.names("budget") if name in set(frame["budget"])]
+def _item_budgets(frame: pd.DataFrame) -> Iterator[Item]:
+    """Yield every item at every budget of the records; its own budget is no override, which its notes would name."""
     for name in groups.names("experiment"):
-        own = load(name, []).budget
-        for budget in budgets:
-            given = [] if budget == own else [f"budget={budget}"]
-            yield load(name, given), given
+        own = load(name).budget
+        for budget in sorted(set(groups.names("budget")) & set(frame["budget"])):
+            yield load(name, [] if budget == own else [f"budget={budget}"])
 
 
 def _start_method() -> str:
@@ -146,7 +144,7 @@ def _keep(records: Path, plugins: list[str]) -> None:
     gc.disable()  # collecting the garbage of figures takes longer than it is worth
 
 
-def _section(frame: pd.DataFrame | None, item: Item, given: list[str], prefix: str, folder: str) -> Section | None:
+def _section(frame: pd.DataFrame | None, item: Item, prefix: str, folder: str) -> Section | None:
     """Return the section of an item at one budget, None without a done run.
 
     :param frame: the records; None for those that this worker keeps
@@ -159,7 +157,7 @@ def _section(frame: pd.DataFrame | None, item: Item, given: list[str], prefix: s
     runs = cells.select(item, frame)
     if not (runs["status"] == "done").any():
         return None
-    section = item_section(item, given, frame)  # highlight rules may look at runs of another task
+    section = item_section(item, frame)  # highlight rules may look at runs of another task
     item = replace(item, results_dir=folder)
     try:
         for place, (title, figure) in enumerate(figures(item, runs).items(), 1):
@@ -169,17 +167,17 @@ def _section(frame: pd.DataFrame | None, item: Item, given: list[str], prefix: s
     return section
 
 
-def item_section(item: Item, given: list[str], frame: pd.DataFrame) -> Section:
+def item_section(item: Item, frame: pd.DataFrame) -> Section:
     """Return the section of an item at one budget, without figures."""
     subtitle = f"{item.name}, protocol {item.protocol}, budget {item.budget}"
     section = Section(f"{item.name}-{item.budget}", item.title, subtitle)
     if not item.blocks:
         return section
-    made = tables.table(item.name, given, frame)
+    made = tables.of_item(item, frame)
     section.grids += html_grids.score_grids(made)
     section.grids += html_grids.statistics_grids(item, made.runs, section.notes)
     if published.of_item(item.name):
-        compared = of_cells(made.item, made.cells, made.runs, frame)
+        compared = of_cells(item, made.cells, made.runs, frame)
         section.finding = compared.sentence
         section.grids.append(html_grids.comparison_grid(compared))
     return section

@@ -80,7 +80,11 @@ def table(name: str, given: list[str], frame: pd.DataFrame | None = None, metric
         item = item.showing(metric)
     if not item.blocks:
         raise UserError(f"{name} is a figure without a table; use dgpbench figure {name}")
-    frame = collect(item.results_dir) if frame is None else frame
+    return of_item(item, collect(item.results_dir) if frame is None else frame)
+
+
+def of_item(item: Item, frame: pd.DataFrame) -> Table:
+    """Return the table of an item with blocks, from all records."""
     runs = select(item, frame)
     cells = of_runs(item, runs)
     blocks = []
@@ -127,7 +131,7 @@ def about(item: Item, cells: pd.DataFrame, runs: pd.DataFrame, frame: pd.DataFra
         notes.append(f"'{NONE}': runs are done, and their predictions have no such score, or are older than it.")
     if failed := runs.loc[runs["status"].isin(store.FAILED), "key"].nunique():  # two series may share a run
         notes.append(f"{counted(failed, 'run')} failed, diverged or timed out, and no mean counts them.")
-    timed = any(map(of_cells.is_seconds, cells["metric"].unique()))
+    timed = cells["metric"].str.startswith("seconds_").any()
     if timed and (sentence := of_cells.timed_sentence(runs[runs["status"] == "done"])):
         notes.append(sentence)
     if unknown := int(cells["unknown"].sum()):
@@ -156,11 +160,9 @@ class HighlightRule:
 
 
 def marks(item: Item, block: Block, cells: pd.DataFrame, frame: pd.DataFrame) -> Marks:
-    """Apply the rule of a block to its cells.
+    """Apply the rule of a block to its cells; ``frame`` has all records.
 
     An incomplete cell has no mark. A single split has no standard error, and comparisons with NaN are false.
-
-    :param frame: all records
     """
     if not block.best:
         return {}
@@ -183,14 +185,11 @@ def complete(cells: pd.DataFrame) -> pd.DataFrame:
 
 def as_good_as_sgp(cells: pd.DataFrame) -> Marks:
     """Lindinger et al. (2020), Table 1."""
-    bold: Marks = {}
-    for _, row in complete(cells).groupby("dataset", sort=False):
-        reference = row[row["method"] == "sgp"]
-        if len(reference) == 1:
-            bound = reference["loss"].iloc[0] + reference["stderr"].iloc[0]
-            good = row[(row["method"] != "sgp") & (row["loss"] - row["stderr"] <= bound)]
-            bold |= {key_of(cell): "bold" for cell in good.itertuples()}
-    return bold
+    done = complete(cells)
+    sgp = done[done["method"] == "sgp"].set_index("dataset")
+    bound = done["dataset"].map(sgp["loss"] + sgp["stderr"]).astype(float)  # without rows it would have texts
+    good = done[(done["method"] != "sgp") & (done["loss"] - done["stderr"] <= bound)]
+    return {key_of(cell): "bold" for cell in good.itertuples()}
 
 
 def as_good_as_sgp_in_both(cells: pd.DataFrame, other: pd.DataFrame) -> Marks:
@@ -198,7 +197,7 @@ def as_good_as_sgp_in_both(cells: pd.DataFrame, other: pd.DataFrame) -> Marks:
     clearly: set[Key] = set()  # cells with their whole standard error on the better side of sgp's
     for done in (complete(cells), complete(other)):
         sgp = done[done["method"] == "sgp"].set_index("dataset")
-        bound = done["dataset"].map(sgp["loss"] - sgp["stderr"]).astype(float)  # without rows it would have texts
+        bound = done["dataset"].map(sgp["loss"] - sgp["stderr"]).astype(float)
         clearly |= {key_of(cell) for cell in done[done["loss"] + done["stderr"] < bound].itertuples()}
     in_both = set(as_good_as_sgp(cells)) & set(as_good_as_sgp(other))
     return {key: "bold underlined" if key in clearly else "bold" for key in in_both}
@@ -335,10 +334,7 @@ def escape(text: str, form: str) -> str:
 
 
 def grid_text(grid: pd.DataFrame, form: str, corner: str) -> str:
-    """Format a grid of decorated cells; its labels are escaped here.
-
-    :param corner: the title of the column of row labels
-    """
+    """Format a grid of decorated cells, with ``corner`` as the title of its row labels; labels are escaped here."""
     style = {"md": "pipe", "tex": "latex_raw", "html": "unsafehtml"}[form]
     headers = [escape(str(name), form) for name in (corner, *grid.columns)]
     rows = [[escape(str(label), form), *cells] for label, cells in zip(grid.index, grid.to_numpy(), strict=True)]
@@ -373,7 +369,7 @@ def trace(name: str, overrides: list[str]) -> Iterator[str]:
             + (f"; {elsewhere}" if elsewhere else "")
         )
     if item.blocks:
-        for block, part, _ in table(name, overrides, frame).blocks:
+        for block, part, _ in of_item(item, frame).blocks:
             for cell in part.itertuples(index=False):
                 yield from _runs_of_cell(block, cell, runs)
     else:
@@ -390,8 +386,8 @@ def _runs_of_cell(block: Block, cell: Any, runs: pd.DataFrame) -> Iterator[str]:
     yield f"{block.metric} of {cell.dataset}, {column_name(cell.method, cell.num_layers)}: {text}, {count}"
     own = runs[(runs["dataset"] == cell.dataset) & (runs["num_layers"] == cell.num_layers)]
     if block.pairs:
-        values = of_cells.compared(block, own).set_index(["series", "split"])["value"]
         done = own[own["status"] == "done"]
+        values = of_cells.compared(block, done).set_index(["series", "split"])["value"]
         for split in sorted(set(done["split"])):
             if (cell.method, split) in values.index:
                 yield f"  split {split}: {values[cell.method, split]:.6g}"

@@ -246,7 +246,7 @@ def statistics_of(results: Path, *given: str) -> dict[str, Grid]:
     """The grids of Table 1, narrowed, by their captions."""
     narrowed = [*given, f"results_dir={results}"]
     frame = html_grids.with_groups(collect(results))
-    section = html.item_section(items.load("lindinger2020_table1", narrowed), narrowed, frame)
+    section = html.item_section(items.load("lindinger2020_table1", narrowed), frame)
     return {grid.caption: grid for grid in section.grids}
 
 
