@@ -16,7 +16,7 @@ from dgpbench.errors import UserError
 from dgpbench.experiments.items import Item, column_name
 from dgpbench.report import cells, published, statistics, tables
 from dgpbench.report.compare import Comparison, error_digits
-from dgpbench.report.leaderboard import usual_splits
+from dgpbench.report.leaderboard import method_and_changes, usual_splits
 from dgpbench.report.statistics import LEVEL, Compared
 from dgpbench.runs.summary import layers_of
 from dgpbench.system.progress import counted
@@ -150,15 +150,15 @@ def rank_grid(metric: str, found: Compared) -> Grid:
     notes = [found.about]
     try:
         test = statistics.friedman(across)
-        least = statistics.least_nemenyi_p(len(average), test.num_blocks)
+        least = statistics.least_nemenyi_p(len(average), len(across))
         notes.append(
-            f"Friedman over {test.num_blocks} data sets (means over splits): "
+            f"Friedman over {len(across)} data sets (means over splits): "
             f"chi-squared {test.statistic:.2f}, p = {test.p_value:.2g}. "
             f"Nemenyi: mean ranks further apart than {test.critical_difference:.2f} differ at level {LEVEL:g}; "
             f"the smallest attainable p of a pair is {least:.2g}."
         )
         if least > LEVEL:
-            notes.append(INDISTINGUISHABLE.format(counted(test.num_blocks, "data set")))
+            notes.append(INDISTINGUISHABLE.format(counted(len(across), "data set")))
     except UserError as refusal:
         notes.append(f"{refusal}.")
     rows = [(name(method), number(rank, 2)) for method, rank in average.items()]
@@ -233,12 +233,6 @@ def improvement_grid(metric: str, found: Compared) -> Grid:
     return Grid(f"Probability of improvement, {metric}", columns, rows, (note,))
 
 
-def _called(method: str, depth: int | str, settings: str, seed: int) -> str:
-    """'star L3 training.learning_rate=0.1 seed=1', without what is at its default; ``depth`` is '' without layers."""
-    parts = (method, f"L{depth}" if depth != "" else "", settings, f"seed={seed}" if seed else "")
-    return " ".join(filter(None, parts))
-
-
 def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
     """Rank methods on each table of a user by their mean log-likelihood, and compare them with the first."""
     if "tll" not in frame:
@@ -249,7 +243,7 @@ def own_table_grids(frame: pd.DataFrame) -> list[Grid]:
     grids = []
     for (task, dataset, protocol, budget), runs in own.groupby(["task", "dataset", "protocol", "budget"]):
         rows = runs[(runs["status"] == "done") & runs["split"].isin(usual_splits(runs))]
-        called = [_called(*each) for each in rows[["method", "L", "settings", "seed"]].itertuples(index=False)]
+        called = [" ".join(method_and_changes(row)).strip() for row in rows.itertuples(index=False)]
         losses = rows.assign(called=called, loss=-rows["tll"]).pivot_table("loss", ["dataset", "split"], "called")
         whole = losses.dropna(axis=1)
         if len(whole) < 2 or whole.shape[1] < 2:

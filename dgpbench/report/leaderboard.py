@@ -58,12 +58,19 @@ def _described(row: Any) -> dict[str, Any]:
     """Return what the runs of a group share; ``command`` lacks the split."""
     identity = Identity(**{axis.name: getattr(row, axis.name) for axis in fields(Identity)})
     arguments = [text for text in identity.arguments() if not text.startswith("split=")]
+    method, changed = method_and_changes(row)
     return {
         **{axis: getattr(row, axis) for axis in (*BOARD, "dataset")},
-        "method": row.method if row.L == "" else f"{row.method} L{row.L}",
-        "changed": f"{row.settings} seed={row.seed}".strip() if row.seed else row.settings,
+        "method": method,
+        "changed": changed,
         "command": shlex.join(["dgpbench", "run", *arguments]),
     }
+
+
+def method_and_changes(row: Any) -> tuple[str, str]:
+    """Name a method, as in 'star L3', and what is not at its default: 'training.learning_rate=0.1 seed=1'."""
+    method = row.method if row.L == "" else f"{row.method} L{row.L}"
+    return method, f"{row.settings} seed={row.seed}".strip() if row.seed else row.settings
 
 
 def _scores(frame: pd.DataFrame, metrics: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from dgpbench.config import groups
 from dgpbench.runs.summary import decimals
 
 # item -> a file with the columns dataset, num_layers (if not 1), split and one for each metric; the method and the task
@@ -67,10 +68,8 @@ def half_unit(*texts: str) -> float:
 
 
 def folder() -> Path:
-    """Return data/published of an installed wheel, else the repository's."""
-    package = Path(__file__).parent.parent
-    packaged = package / "data" / "published"
-    return packaged if packaged.is_dir() else package.parent / "data" / "published"
+    """Return data/published, beside conf/."""
+    return groups.folder().parent / "data" / "published"
 
 
 @cache
@@ -96,10 +95,7 @@ def read_table(name: str) -> tuple[Published, ...]:
 
 
 def by_split(item: str) -> pd.DataFrame:
-    """Return the numbers of the splits of an item of ``BY_SPLIT``.
-
-    Columns metric, dataset, method, num_layers, split, published.
-    """
+    """Return an item of ``BY_SPLIT``, in columns metric, dataset, method, num_layers, split and published."""
     name, method, _ = BY_SPLIT[item]
     wide = pd.read_csv(folder() / name)
     if "num_layers" not in wide:

@@ -165,7 +165,6 @@ class Friedman:
 
     statistic: float
     p_value: float
-    num_blocks: int
     mean_ranks: pd.Series
     critical_difference: float
 
@@ -192,7 +191,7 @@ def friedman(losses: pd.DataFrame) -> Friedman:
         statistic, p_value = 0.0, 1.0  # scipy divides zero by zero if all ranks are tied
     else:
         statistic, p_value = map(float, friedmanchisquare(*losses.to_numpy().T))
-    return Friedman(statistic, p_value, num_blocks, average, critical_difference(num_methods, num_blocks))
+    return Friedman(statistic, p_value, average, critical_difference(num_methods, num_blocks))
 
 
 def critical_difference(num_methods: int, num_blocks: int, alpha: float = LEVEL) -> float:
@@ -233,8 +232,6 @@ def wilcoxon_holm(losses: pd.DataFrame) -> pd.DataFrame:
     """
     refuse_incomplete(losses)
     pairs = list(combinations(losses.columns, 2))
-    if not pairs:
-        raise UserError(f"a comparison needs two methods, not only {', '.join(map(str, losses.columns))}")
     differences = [(losses[a] - losses[b]).to_numpy() for a, b in pairs]
     p_values = [_signed_rank(each) for each in differences]
     corrected = holm(np.array(p_values))
