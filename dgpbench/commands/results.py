@@ -118,12 +118,13 @@ def import_(options: Namespace) -> int:
     return _print_result(exporting.import_from(results_dir, paths), results_dir)
 
 
-def _print_result(result, results_dir: str) -> int:
-    for sentence in result.left_out:
+def _print_result(result: tuple[dict[str, int], list[str]], results_dir: str) -> int:
+    counts, left_out = result
+    for sentence in left_out:
         print(f"dgpbench: left out: {sentence}", file=sys.stderr)
-    counts = ", ".join(f"{number:,} {what}" for what, number in result.counts.items())
-    print(f"{Path(results_dir, compact_records.FOLDER)}: {counts}")
-    return int(bool(result.left_out))
+    lines = ", ".join(f"{number:,} {what}" for what, number in counts.items())
+    print(f"{Path(results_dir, compact_records.FOLDER)}: {lines}")
+    return int(bool(left_out))
 
 
 def trace(options: Namespace) -> int:

@@ -8,6 +8,7 @@ records and have their files elsewhere).
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
@@ -59,15 +60,14 @@ def done_runs(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
 
 def num_runs(item: Item) -> int:
     """Return the number of runs of an item; a cell of a table has one for each split, a figure along M or tau more."""
-    splits, places = 0, []
-    for sweep in item.sweeps:
-        keys = dict.fromkeys(("method", "method.num_layers", "dataset", *sweep.settings()))
-        for one in sweep.combinations(list(keys)):  # a cell several times if settings are swept
-            splits += len(sweep.values["split"])
-            places.append((sweep.name_of(one["method"]), one["method.num_layers"], one["dataset"]))
-    if len(item.sweeps) > 1 and len(set(places)) < len(places):
+    runs = [
+        (sweep.name_of(one["method"]), one["method.num_layers"], one["dataset"], one["split"])
+        for sweep in item.sweeps
+        for one in sweep.combinations(["method", "method.num_layers", "dataset", "split", *sweep.settings()])
+    ]
+    if len(item.sweeps) > 1 and len(set(runs)) < len(runs):
         return len(plan_of(item))  # two sweeps may share a run, as in Fig. S7: only its identity shows it
-    return splits
+    return len(runs)
 
 
 def within_reach(item: Item, frame: pd.DataFrame) -> pd.DataFrame:
@@ -80,10 +80,8 @@ def _matching(item: Item, sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
     """Select the runs of a sweep, done or not."""
     rows = np.arange(len(frame))
     for key in ("budget", "protocol", "task", "dataset", "method", "method.num_layers", "split", "seed"):
-        numbers = key in ("method.num_layers", "split", "seed")
-        offered = {int(value) for value in sweep.values[key]} if numbers else set(sweep.values[key])
-        found = frame[key.rpartition(".")[2]].to_numpy()
-        rows = rows[np.fromiter((found[row] in offered for row in rows), bool, len(rows))]
+        offered, found = set(sweep.values[key]), frame[key.rpartition(".")[2]].to_numpy()
+        rows = rows[np.fromiter((str(found[row]) in offered for row in rows), bool, len(rows))]
     settings, changed, config = sweep.settings(), frame["overrides"].to_numpy(), frame["config"].to_numpy()
     if sweep.start is not None or "init_from" in settings:  # the run that each starts from is part of its identity
         started = frame.iloc[[row for row in rows if "init_from" in changed[row]]]
@@ -92,13 +90,12 @@ def _matching(item: Item, sweep: Sweep, frame: pd.DataFrame) -> pd.DataFrame:
         directories = {each.run.identity.directory("") for each in wanted_runs(item, sweep)}
         axes = [each.name for each in fields(Identity)]
         return started[[Identity(**row[axes]).directory("") in directories for _, row in started.iterrows()]]
-
-    def set_so(changed: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
-        if not set(changed) <= set(settings):  # another learning rate is another column
-            return False
-        return all(canonical(setting_in(config, key)) in values for key, values in settings.items())
-
-    chosen = [set_so(changed[row], config[row]) and is_of_this_code(config[row]["method"]) for row in rows]
+    chosen = [
+        set(changed[row]) <= set(settings)  # another learning rate is another column
+        and all(canonical(setting_in(config[row], key)) in values for key, values in settings.items())
+        and is_of_this_code(config[row]["method"])
+        for row in rows
+    ]
     return frame.iloc[rows[np.array(chosen, dtype=bool)]]
 
 
@@ -165,14 +162,14 @@ def of_runs(item: Item, runs: pd.DataFrame) -> pd.DataFrame:
     """Return all cells from the item's runs, as ``select`` returns them."""
     single, parts = wanted(item), []
     for block in item.blocks:
-        failed = runs[runs["status"].isin(store.FAILED)]
+        failed, done = runs[runs["status"].isin(store.FAILED)], runs[runs["status"] == "done"]
         if block.pairs:
-            expected, values = _pairs_wanted(block, single), compared(block, runs).assign(here=False)
+            expected, values = _pairs_wanted(block, single), compared(block, done).assign(here=False)
             sides = [failed[failed["series"].isin(pair)].assign(series="_vs_".join(pair)) for pair in block.pairs]
             failed = pd.concat(sides).drop_duplicates([*KEYS, "split"])  # a split may fail on both sides
         else:
-            expected, done = single, runs[runs["status"] == "done"]
-            done = timed_alike(done) if is_seconds(block.metric) else done
+            expected = single
+            done = timed_alike(done) if block.metric.startswith("seconds_") else done
             here = would_be_here(block.metric, done)
             values = done[[*KEYS, "split"]].assign(value=value_of(block.metric, done), here=here)
         groups = values.astype({"value": float}).assign(unknown=values["value"].isna() & ~values["here"]).groupby(KEYS)
@@ -186,21 +183,15 @@ def of_runs(item: Item, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def done_elsewhere(item: Item, runs: pd.DataFrame, frame: pd.DataFrame) -> str | None:
-    """Name the other budgets with more done runs of an item than its own; None if there are none.
-
-    :param runs: those at its own budget
-    :param frame: all records
-    """
+    """Name the other budgets in ``frame`` with more done runs of an item than ``runs``; None if there are none."""
     narrowed = [text for text in item.narrowed if not text.startswith("budget=")]
-    done = {item.budget: (runs["status"] == "done").sum()}
-    for budget in [name for name in groups.names("budget") if name in set(frame["budget"])]:
-        try:
-            if budget not in done:
-                others = select(load(item.name, [*narrowed, f"budget={budget}"]), frame)
-                done[budget] = (others["status"] == "done").sum()
-        except UserError:  # a budget of fewer splits may have none of the requested ones
-            continue
-    more = [f"{count} at budget={budget}" for budget, count in done.items() if count > done[item.budget]]
+    others = {}
+    for budget in sorted(set(groups.names("budget")) & set(frame["budget"]) - {item.budget}):
+        with suppress(UserError):  # a budget of fewer splits may have none of the requested ones
+            others[budget] = select(load(item.name, [*narrowed, f"budget={budget}"]), frame)
+    done = (runs["status"] == "done").sum()
+    counts = {budget: (each["status"] == "done").sum() for budget, each in others.items()}
+    more = [f"{count} at budget={budget}" for budget, count in counts.items() if count > done]
     return f"more of its runs are done at other budgets: {', '.join(more)}" if more else None
 
 
@@ -215,11 +206,6 @@ def has_none(row) -> bool:
 
 
 # Values of single runs ------------------------------------------------------------------------------------------------
-
-
-def is_seconds(metric: str) -> bool:
-    """Check whether a metric is a time."""
-    return metric.startswith("seconds_")
 
 
 def timed_alike(runs: pd.DataFrame) -> pd.DataFrame:
@@ -268,16 +254,15 @@ COMPARISONS = {"win_frequency": win_share, "tll_difference": mean_density_differ
 
 def _pairs_wanted(block: Block, expected: pd.DataFrame) -> pd.DataFrame:
     """List one column for each pair with both sides among the series, at the depths that both have."""
-    rows = []
-    for first, second in block.pairs:
-        a, b = (expected[expected["series"] == side] for side in (first, second))
-        both = a.merge(b, on=["dataset", "num_layers"], suffixes=("_a", "_b"))
-        for row in both.itertuples():
-            rows.append((row.dataset, f"{first}_vs_{second}", row.num_layers, min(row.wanted_a, row.wanted_b)))
+    rows = [
+        (row.dataset, pair, row.num_layers, min(row.wanted_a, row.wanted_b))
+        for pair, both in pairs_of(block, expected, ["dataset", "num_layers"])
+        for row in both.itertuples()
+    ]
     return pd.DataFrame(rows, columns=[*KEYS, "wanted"])
 
 
-def compared(block: Block, chosen: pd.DataFrame) -> pd.DataFrame:
+def compared(block: Block, done: pd.DataFrame) -> pd.DataFrame:
     """Compare the done runs of each pair, from their rows if both are here, else from the compact records.
 
     Columns dataset, series, num_layers, split, value.
@@ -289,19 +274,18 @@ def compared(block: Block, chosen: pd.DataFrame) -> pd.DataFrame:
         return row.against_a.get(row.key_b, {}).get(block.metric, float("nan"))
 
     rows = [
-        (row.dataset, f"{first}_vs_{second}", row.num_layers, row.split, value(row))
-        for first, second, both in pairs_of(block, chosen)
+        (row.dataset, pair, row.num_layers, row.split, value(row))
+        for pair, both in pairs_of(block, done, ["dataset", "num_layers", "split"])
         for row in both.itertuples()
     ]
     return pd.DataFrame(rows, columns=[*KEYS, "split", "value"])
 
 
-def pairs_of(block: Block, chosen: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield each pair of a block with a row for each split done on both sides; columns end in _a, _b."""
-    done = chosen[chosen["status"] == "done"]
-    for first, second in block.pairs:
-        a, b = (done[done["series"] == side] for side in (first, second))
-        yield first, second, a.merge(b, on=["dataset", "num_layers", "split"], suffixes=("_a", "_b"))
+def pairs_of(block: Block, rows: pd.DataFrame, on: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the name of each pair of a block, and its rows that are equal in some columns; others end in _a and _b."""
+    for pair in block.pairs:
+        a, b = (rows[rows["series"] == side] for side in pair)
+        yield "_vs_".join(pair), a.merge(b, on=on, suffixes=("_a", "_b"))
 
 
 def points_of(directory: str) -> pd.DataFrame:

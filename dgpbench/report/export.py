@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,7 @@ from dgpbench.runs.identity import Identity
 from dgpbench.runs.rerun import rescore
 from dgpbench.system import files
 
-
-@dataclass(frozen=True)
-class Result:
-    """Result of an export or import: number of lines added, replaced and unchanged, and what was left out, and why."""
-
-    counts: dict[str, int]
-    left_out: tuple[str, ...]
+Result = tuple[dict[str, int], list[str]]  # number of lines added, replaced and unchanged; what was left out, and why
 
 
 def export(results_dir: str, items: Sequence[Item] = (), budget: str | None = None) -> Result:
@@ -62,8 +56,8 @@ def import_from(results_dir: str, sources: Sequence[str]) -> Result:
                 pairs[found.pair] = newer(pairs.get(found.pair), found)
     for run in runs.values():  # may contradict a raw run too
         best(store.lookup(results_dir, Identity(**run.record["identity"])), run)
-    result = _add_runs(results_dir, frame_of(runs.values()), pairs, replacing=False)
-    return replace(result, left_out=(*problems, *result.left_out))
+    counts, left_out = _add_runs(results_dir, frame_of(runs.values()), pairs, replacing=False)
+    return counts, [*problems, *left_out]
 
 
 def _ended_runs(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
@@ -123,7 +117,7 @@ def _add_runs(results_dir: str, frame: pd.DataFrame, known: Mapping[Pair, Compar
             except ValueError as problem:  # their rows differ
                 left_out.append(f"{' beside '.join(both)}: {problem}")
     placed = [(comparison, pair_files.get(pair) or file_of[pair[0]]) for pair, comparison in pairs.items()]
-    return Result(join(results_dir, runs, placed, replacing=replacing), tuple(left_out))
+    return join(results_dir, runs, placed, replacing=replacing), left_out
 
 
 def compare(first: str, second: str) -> Comparison:
@@ -164,8 +158,9 @@ def assign_files(frame: pd.DataFrame) -> tuple[dict[str, str], dict[Pair, str]]:
         for item in sorted(items, key=order):
             file, runs = f"{item.name}-{budget}.jsonl", cells.select(item, frame)
             file_of = dict.fromkeys(runs["key"], file) | file_of
+            done = runs[runs["status"] == "done"]
             for block in item.blocks:
-                for _, _, both in cells.pairs_of(block, runs):
+                for _, both in cells.pairs_of(block, done, ["dataset", "num_layers", "split"]):
                     pairs = dict.fromkeys(zip(both["key_a"], both["key_b"], strict=True), file) | pairs
     return {row.key: f"runs-{row.budget}.jsonl" for row in frame.itertuples()} | file_of, pairs
 
