@@ -21,6 +21,8 @@ def check(options: Namespace) -> int:
     if not (math.isfinite(options.tolerance) and options.tolerance >= 0):
         raise UserError(f"--tolerance {options.tolerance} cannot be used; it takes a number of at least 0")
     item = load(options.item, options.overrides)
+    if not item.blocks:
+        raise UserError(f"{item.name} is a figure, which has no cells to check")
     path = Path(options.reference or Path(item.results_dir, "reference", f"{item.name}-{item.budget}.csv"))
     stored, ours = _read_reference(path, item), cells(item, collect(item.results_dir))
     both = stored.merge(ours, on=COLUMNS[:4], suffixes=("_stored", ""))

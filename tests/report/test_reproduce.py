@@ -170,6 +170,8 @@ def test_check_refuses_a_file_that_is_not_a_reference(stored, tmp_path, capsys):
     path = reference(stored, tmp_path)
     assert call("check", TABLE1, stored, "--tolerance", "1", "--reference", path) == 2  # of budget smoke
     assert call("check", TABLE1, *SMALL, stored, "--tolerance", "nan", "--reference", path) == 2
+    figure = ["jain2021_fig11", "budget=smoke"]
+    assert call("check", *figure, stored, "--tolerance", "1", "--reference", path) == 2
 
 
 def test_cite_prints_methods_and_data_sets(capsys):

@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 from scipy.stats import chi2, kurtosistest, norm, skewtest
 from toys import toy_trace, write_toy
 
+from dgpbench.cli import main
 from dgpbench.report.figures.style import COLOURS
 
 
@@ -184,6 +185,14 @@ def test_scores_along_the_trace_are_drawn_against_seconds(drawn, results):
         assert_drawn(ax, {"MF R10 L3": (trace["seconds"], trace[f"test_{metric}"])})
         assert ax.get_xscale() == "log"
         assert {"rmse": "RMSE", "tll": "test log-likelihood"}[metric] in ax.get_ylabel()
+
+
+def test_scores_along_the_trace_need_a_run_that_traced_them(results, capsys):
+    identity = {"task": "fixed", "dataset": "year", "method": "aep", "protocol": "hernandez2018"}
+    write_toy(results, {"rmse": 3.5}, trace=trace_of(1), overrides={"training.trace_test": False}, **identity)
+    untraced = ["hernandez2018_fig531", "method=aep", "training.trace_test=false", f"results_dir={results}"]
+    assert main(["figure", *untraced]) == 2
+    assert "nothing to draw as score_against_seconds" in capsys.readouterr().err
 
 
 # Time of a step -------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def save(
     advice: str = files.ANOTHER_FOLDER,
     texts: Mapping[str, str | None] | None = None,
 ) -> Path:
-    """Write a figure; the suffix names the format, and the same records give the same bytes.
+    """Write a figure, without a date; the suffix names the format.
 
     :param advice: how the user can choose another place
     :param texts: metadata of the file by name; None leaves out what matplotlib writes there

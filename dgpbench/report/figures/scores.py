@@ -62,6 +62,8 @@ def score_against_seconds(item: Item, runs: pd.DataFrame) -> list[Panel]:
     """RMSE and TLL of the test rows against seconds, along the trace (thesis, Fig. 5.3)."""
     traced, panels = tables(runs, store.TRACE), []
     for metric in ("rmse", "tll"):
+        if f"test_{metric}" not in traced:  # no run traced its test rows
+            continue
         frame = traced.dropna(subset=[f"test_{metric}"])
         frame = frame.assign(metric=metric, score=frame[f"test_{metric}"].astype(float))
         for dataset, rows in frame.groupby("dataset", sort=False):
