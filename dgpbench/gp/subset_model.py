@@ -143,8 +143,8 @@ def joint_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor
     :return: Z_S' [R, M, T], z' [R, B, T]
     """
     F_S = q.mean + tf.linalg.matvec(q.factor, e_S)
-    # Lk^{-1} F_S, [R, M, T]
-    weights = tf.linalg.triangular_solve(_repeat(rows.Lk, F_S), tf.linalg.matrix_transpose(F_S))
+    Lk = tf.broadcast_to(rows.Lk, tf.concat([tf.shape(F_S)[:1], tf.shape(rows.Lk)[1:]], axis=0))  # of each path
+    weights = tf.linalg.triangular_solve(Lk, tf.linalg.matrix_transpose(F_S))  # Lk^{-1} F_S, [R, M, T]
     f = tf.matmul(rows.A, weights, transpose_a=True)  # [R, B, T]
     z = f + tf.sqrt(rows.residual + s2)[..., None] * tf.linalg.matrix_transpose(e)
     return tf.linalg.matrix_transpose(F_S + tf.sqrt(s2) * e_noise), z
@@ -200,11 +200,6 @@ def _solve(Lk: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Lk^{-1} times one matrix, for each path."""
     repeated = tf.broadcast_to(values, tf.concat([tf.shape(Lk)[:1], tf.shape(values)], axis=0))
     return tf.linalg.triangular_solve(Lk, repeated)
-
-
-def _repeat(Lk: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Lk [1, M, M] or [R, M, M] for each of R paths."""
-    return tf.broadcast_to(Lk, tf.concat([tf.shape(values)[:1], tf.shape(Lk)[1:]], axis=0))
 
 
 PROPAGATIONS = {"joint": joint_layer, "diagonal": diagonal_layer}
