@@ -70,11 +70,8 @@ def forms(cell: Cell, structure: Structure) -> float:
     Two GPs of one layer share A, so their block enters by its symmetric part: an own block.
     """
     layer_of = np.repeat(np.arange(cell.L), structure.widths)
-    total = 0
-    for node, earlier in np.argwhere(np.tril(structure.covariance_pattern)):
-        layer, k = int(layer_of[node]), int(layer_of[earlier])
-        total += (4 if layer == k else 6) * cell.M**2 * columns(cell, k)
-    return total
+    layers = layer_of[np.argwhere(np.tril(structure.covariance_pattern))].tolist()  # of both nodes of each block
+    return sum((4 if layer == k else 6) * cell.M**2 * columns(cell, k) for layer, k in layers)
 
 
 def covariance_blocks(cell: Cell, structure: Structure) -> float:
