@@ -58,10 +58,9 @@ def step_flops(run: Run, training: AdamSettings | SamplerSettings, rows: int, fe
 
 def least_seconds(run: Run, rows: int, features: int) -> float | None:
     """Return the time of the counted products of all iterations on one thread; None if their number is unknown."""
-    training = run.training.for_rows(rows)
-    if isinstance(training, OwnSettings | LbfgsSettings):
+    if isinstance(run.training, OwnSettings | LbfgsSettings):
         return None
-    return iterations(run, training) * step_flops(run, training, rows, features) / (1e9 * numpy_rate(run.precision))
+    return work(run, rows, features)[0] / (1e9 * numpy_rate(run.precision))
 
 
 def range_of(least: float, runs: int = 1) -> tuple[float, float]:
@@ -114,17 +113,13 @@ def forecast(run: Run, rows: int, features: int) -> str:
 
 def seconds_of_similar_runs(run: Run) -> list[float]:
     """Return the total seconds of the finished runs that differ from this one in split and seed only."""
-    seconds = []
+    seconds, on_gpu = [], run.limits.device == "gpu"
     changes = run.directory.name.partition("+")[2]  # what the last folder names besides split and seed
     for folder in sorted(run.directory.parent.glob("split*-seed*")):
         record = store.read_if_present(folder) if folder.name.partition("+")[2] == changes else None
-        if record is not None and record["status"] == "done" and _on_gpu(record) == (run.limits.device == "gpu"):
+        if record is not None and record["status"] == "done" and (record["host"].get("gpu") is not None) == on_gpu:
             seconds.append(float(record["seconds"]["total"]))
     return seconds
-
-
-def _on_gpu(record: Mapping) -> bool:
-    return record["host"].get("gpu") is not None
 
 
 def _shared(overrides: Mapping) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from dgpbench.benchmarks.timing import Cell
+from dgpbench.gp.structures import STRUCTURES, Structure, mean_field
 from dgpbench.methods.settings import MethodSettings, PowerEPSettings, StructuredSettings, SubsetSettings
 from dgpbench.runs.resolve import Run
 
@@ -46,8 +47,6 @@ def widths(cell: Cell) -> tuple[int, ...]:
 
 def structured(cell: Cell, method: StructuredSettings) -> float:
     """Structured posteriors: features, quadratic forms, blocks of S; fc_mc samples v and has features alone."""
-    from dgpbench.gp.structures import STRUCTURES
-
     if method.bound == "predictive":
         cell = replace(cell, R=method.num_sites)
     if (K := method.num_importance_samples) is not None:  # every path has its own input of the first layer too
@@ -65,20 +64,17 @@ def features(cell: Cell) -> float:
     return 4 * cell.M**2 * sum(columns(cell, layer) for layer in range(cell.L))
 
 
-def forms(cell: Cell, structure) -> float:
+def forms(cell: Cell, structure: Structure) -> float:
     """a^T S a' for each block of the covariance's pattern.
 
     Two GPs of one layer share A, so their block enters by its symmetric part: an own block.
     """
     layer_of = np.repeat(np.arange(cell.L), structure.widths)
-    total = 0
-    for node, earlier in np.argwhere(np.tril(structure.covariance_pattern)):
-        layer, k = int(layer_of[node]), int(layer_of[earlier])
-        total += (4 if layer == k else 6) * cell.M**2 * columns(cell, k)
-    return total
+    layers = layer_of[np.argwhere(np.tril(structure.covariance_pattern))].tolist()  # of both nodes of each block
+    return sum((4 if layer == k else 6) * cell.M**2 * columns(cell, k) for layer, k in layers)
 
 
-def covariance_blocks(cell: Cell, structure) -> float:
+def covariance_blocks(cell: Cell, structure: Structure) -> float:
     """S_ab = sum_c C_ac C_bc^T over the blocks c that both rows of C have; C_aa is triangular."""
     C = structure.factor_pattern
     total = 0
@@ -126,8 +122,6 @@ def sampling(cell: Cell, method: MethodSettings) -> float:
 
 def power_ep(cell: Cell, method: PowerEPSettings) -> float:
     """Tied sites: G, the cavity's covariance, q's determinant, 8 M^3 a GP; then rows as samples or Gaussians."""
-    from dgpbench.gp.structures import mean_field
-
     sites = 8 * cell.M**3 * sum(widths(cell))
     if method.propagation == "match_moments":
         return sites + matched(cell)

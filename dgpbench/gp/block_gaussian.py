@@ -47,8 +47,8 @@ class Blocks(NamedTuple):
         squares = [0.5 * tf.reduce_sum(tf.square(values)) for values in [*self.couplings.values(), *self.means]]
         return tf.add_n([*squares, *map(half_square_minus_log, self.diagonal)]) - 0.5 * size
 
-    def panel(self, layer: int, earlier: int) -> tf.Tensor | None:
-        """C between two layers as one matrix [T_l M, T_k M] with its zeros, or None where no block exists."""
+    def panel(self, layer: int, earlier: int) -> tf.Tensor:
+        """C between two layers as one matrix with its zeros, [T_l M, T_k M]."""
         parts, places = [], []
         widths = self.structure.widths
         if layer == earlier:
@@ -57,10 +57,10 @@ class Blocks(NamedTuple):
         if (layer, earlier) in self.couplings:
             parts.append(self.couplings[layer, earlier])
             places += self.structure.couplings[layer, earlier]
+        M = tf.shape(self.means[0])[-1]
         if not parts:
-            return None
+            return tf.zeros([widths[layer] * M, widths[earlier] * M], self.diagonal[0].dtype)
         blocks = tf.concat(parts, axis=0)
-        M = tf.shape(blocks)[-1]
         index = np.array([[t * widths[earlier] + s] for t, s in places], dtype=np.int32)
         grid = tf.scatter_nd(index, blocks, tf.stack([widths[layer] * widths[earlier], M, M]))
         grid = tf.reshape(grid, tf.stack([widths[layer], widths[earlier], M, M]))
@@ -68,13 +68,8 @@ class Blocks(NamedTuple):
 
     def dense_factor(self) -> tf.Tensor:
         """C as one matrix [T M, T M]: the slow, obvious form that tests compare with."""
-        M = tf.shape(self.means[0])[-1]
-        rows = []
-        for layer, width in enumerate(self.structure.widths):
-            zeros = [tf.zeros([width * M, other * M], self.diagonal[0].dtype) for other in self.structure.widths]
-            row = [self.panel(layer, k) if k <= layer else None for k in range(len(zeros))]
-            rows.append(tf.concat([zeros[k] if part is None else part for k, part in enumerate(row)], axis=1))
-        return tf.concat(rows, axis=0)
+        layers = range(len(self.structure.widths))
+        return tf.concat([tf.concat([self.panel(layer, k) for k in layers], axis=1) for layer in layers], axis=0)
 
     def dense(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean [T M] and covariance S = C C^T [T M, T M] as plain arrays."""

@@ -123,14 +123,12 @@ def hidden_bound(prior: DeepGP, q: Blocks, choleskys, X, y: tf.Tensor, hidden: l
     """
     mean, variance = deterministic_moments(prior.layers[0], choleskys[0], q.means[0], q.covariance(0), X)
     terms = tf.zeros_like(y)
-    for index, (m, s) in enumerate(hidden):
-        noise = prior.layers[index].output_noise
+    above = zip(prior.layers[1:], choleskys[1:], q.means[1:], q.diagonal[1:], strict=True)
+    for layer, (m, s), of_layer_above in zip(prior.layers[:-1], hidden, above, strict=True):
+        noise = layer.output_noise
         each = expected_log_normal(m, s, mean, variance - noise, noise) + gaussian_entropy(s)
         terms += tf.reduce_sum(each, axis=-1)
-        above = index + 1
-        mean, variance = gaussian_moments(
-            prior.layers[above], choleskys[above], q.means[above], q.diagonal[above], m, s
-        )
+        mean, variance = gaussian_moments(*of_layer_above, m, s)
     terms += expected_log_normal(y, 0.0, mean[:, 0], variance[:, 0], prior.noise_variance)
     return num_data * tf.reduce_mean(terms) - q.kl()
 
@@ -164,7 +162,6 @@ def log_joint(
     :param normals: of the hidden layers, [T_l, K, B]
     :return: [K]
     """
-    widths = tuple(layer.num_gps for layer in prior.layers)
-    paths = given(prior, split_layers(v, widths), prior.choleskys(), X, normals)
+    paths = given(prior, split_layers(v, prior.widths), prior.choleskys(), X, normals)
     fit = tf.reduce_mean(log_normal(y, paths.mean, paths.variance + prior.noise_variance), axis=1)
     return num_data * fit - 0.5 * tf.reduce_sum(tf.square(v), axis=1)

@@ -47,16 +47,17 @@ class Architecture:
 
 
 class DeepGP(gpflow.Module):
-    """L layers of sparse GPs and a Gaussian likelihood, independent of any posterior.
-
-    :param layers: the layers, first to last
-    :param likelihood: Gaussian, of variance s2
-    """
+    """L layers of sparse GPs, first to last, and a Gaussian likelihood of variance s2, independent of any posterior."""
 
     def __init__(self, layers: Sequence[GPLayer], likelihood: gpflow.likelihoods.Gaussian):
         super().__init__(name="deep_gp")
         self.layers = list(layers)
         self.likelihood = likelihood
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """T_l of each layer."""
+        return tuple(layer.num_gps for layer in self.layers)
 
     @property
     def noise_variance(self) -> tf.Tensor:
@@ -120,12 +121,9 @@ def build_prior(architecture: Architecture, X: np.ndarray, Z: np.ndarray) -> Dee
     """
     layers, H = [], X
     for num_gps in architecture.widths[:-1]:
-        if architecture.mean_function == "pca":
-            W = mean_map(H, num_gps)
-            layers.append(_build_layer(architecture, Z, num_gps, W))
-        else:
-            W = np.eye(H.shape[1], num_gps)
-            layers.append(_build_layer(architecture, Z, num_gps, None))
+        with_mean = architecture.mean_function == "pca"
+        W = mean_map(H, num_gps) if with_mean else np.eye(H.shape[1], num_gps)
+        layers.append(_build_layer(architecture, Z, num_gps, W if with_mean else None))
         H, Z = H @ W, Z @ W
     layers.append(_build_layer(architecture, Z, 1, None, last=True))
     return DeepGP(layers, gpflow.likelihoods.Gaussian(architecture.likelihood_variance))
@@ -136,8 +134,7 @@ def _build_layer(a: Architecture, Z: np.ndarray, num_gps: int, W: np.ndarray | N
     gpflow.set_trainable(kernel.variance, last or a.train_hidden_variance)
     mean = gpflow.functions.Zero(num_gps) if W is None else gpflow.functions.Linear(W, np.zeros(num_gps))
     gpflow.set_trainable(mean, False)
-    white_noise, output_noise = (None, None) if last else (a.white_noise, a.output_noise)
-    noises = {"white_noise": white_noise, "output_noise": output_noise}
+    noises = {} if last else {"white_noise": a.white_noise, "output_noise": a.output_noise}
     columns = tf.float32 if a.precision == "mixed" else None
     layer = GPLayer(kernel, Z, mean, num_gps, **noises, jitter=a.jitter, columns=columns)
     gpflow.set_trainable(layer.Z, a.train_inducing_inputs)

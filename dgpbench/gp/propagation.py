@@ -55,9 +55,8 @@ def marginalise(prior: DeepGP, q: Blocks, choleskys: list[tf.Tensor], X: tf.Tens
     H = X if X.shape.rank == 3 else X[None]
     for index, layer in enumerate(prior.layers):
         features.append(layer.features(H, choleskys[index]))
-        last = index == len(prior.layers) - 1
         mean, variance = marginals.conditional(features)
-        if last:
+        if index == len(prior.layers) - 1:
             R = tf.shape(normals[-1])[1] if normals else tf.shape(H)[0]
             residual = features[-1].residual
             return Paths(_per_path(mean[0], R), _per_path(variance[0], R), hidden, _per_path(residual, R))
@@ -311,12 +310,11 @@ class _DenseMarginals:
         """
         T = self.q.structure.widths[layer]
         pairs = [(t, t) for t in range(T)] + [(t, s) for t in range(T) for s in range(t)]
-        own = _own_variance(tf.stack([self._block(layer, t, layer, t) for t in range(T)]), features)
-        forms = own
+        forms = _own_variance(tf.stack([self._block(layer, t, layer, t) for t in range(T)]), features)
         if T > 1:
             S = tf.stack([self._block(layer, t, layer, s) for t, s in pairs[T:]])
             cross = quadratic(0.5 * (S + tf.linalg.matrix_transpose(S)), features.A)
-            forms = tf.concat([own, tf.cast(cross, own.dtype)], axis=0)
+            forms = tf.concat([forms, tf.cast(cross, forms.dtype)], axis=0)
         places = np.array([[pairs.index((max(t, s), min(t, s))) for s in range(T)] for t in range(T)])
         return _as_matrices(forms, places)
 

@@ -8,8 +8,6 @@ entries suffice; their logarithms are linear in (mu w, w, ..) and hence one GEMM
 finish the contraction.
 """
 
-from functools import lru_cache
-
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -33,22 +31,9 @@ def psi1(kernel: gpflow.kernels.SquaredExponential, Z: tf.Tensor, mu: tf.Tensor,
 @check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "Q: [T, M, M]", "return: [B, T]")
 def psi2_contracted(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor, Q: tf.Tensor) -> tf.Tensor:
     """sum_mk psi2_mk Q_t,mk for symmetric Q_t, without psi2's second triangle."""
-    M = Z.shape[0]
-    first, second = _pairs(M)
+    first, second = np.triu_indices(Z.shape[0])
     twice = tf.constant(np.where(first == second, 1.0, 2.0), Q.dtype)
     return tf.square(kernel.variance) * exponential_product(*_packed_exponent(kernel, Z, mu, v), _upper(Q) * twice)
-
-
-@check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "return: [B, M, M]")
-def psi2(kernel, Z: tf.Tensor, mu: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-    """psi2 in full, for tests: s^4 prod_d (1 + 2 v_d/l_d^2)^{-1/2} exp(-(z_md - z_kd)^2/(4 l_d^2) - ..)."""
-    M = Z.shape[0]
-    first, second = _pairs(M)
-    place = np.zeros([M, M], int)
-    place[first, second] = place[second, first] = np.arange(len(first))
-    U, V, of_row, of_pair = _packed_exponent(kernel, Z, mu, v)
-    packed = tf.exp(U @ V + of_row + of_pair)
-    return tf.square(kernel.variance) * tf.gather(packed, place, axis=1)
 
 
 @check_shapes("Z: [M, D]", "mu: [B, D]", "v: [B, D]", "psi1: [B, M]", "b: [T, M]", "W: [D, T]", "return: [B, T]")
@@ -99,7 +84,7 @@ def _squared_lengthscales(kernel, Z: tf.Tensor) -> tf.Tensor:
 def _upper(matrices: tf.Tensor):
     """The entries m <= k of matrices [n, M, M], [n, M (M + 1) / 2]; the gradient is a lookup too, without a scatter."""
     n, M, _ = matrices.shape
-    first, second = _pairs(M)
+    first, second = np.triu_indices(M)
     place = np.full([M, M], len(first))  # below the diagonal: the zero put last
     place[first, second] = np.arange(len(first))
 
@@ -108,12 +93,6 @@ def _upper(matrices: tf.Tensor):
 
     rows = tf.transpose(tf.reshape(matrices, [n, M * M]))
     return tf.transpose(tf.gather(rows, first * M + second)), gradient
-
-
-@lru_cache(maxsize=8)
-def _pairs(M: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs m <= k, two arrays of M (M + 1) / 2 numbers."""
-    return np.triu_indices(M)
 
 
 # exp(U V + u 1^T + 1 v) W^T with few passes over the large matrix ---------------------------------------------------

@@ -143,9 +143,8 @@ def joint_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor
     :return: Z_S' [R, M, T], z' [R, B, T]
     """
     F_S = q.mean + tf.linalg.matvec(q.factor, e_S)
-    weights = tf.linalg.triangular_solve(
-        _repeat(rows.Lk, F_S), tf.linalg.matrix_transpose(F_S)
-    )  # Lk^{-1} F_S, [R, M, T]
+    Lk = tf.broadcast_to(rows.Lk, tf.concat([tf.shape(F_S)[:1], tf.shape(rows.Lk)[1:]], axis=0))  # of each path
+    weights = tf.linalg.triangular_solve(Lk, tf.linalg.matrix_transpose(F_S))  # Lk^{-1} F_S, [R, M, T]
     f = tf.matmul(rows.A, weights, transpose_a=True)  # [R, B, T]
     z = f + tf.sqrt(rows.residual + s2)[..., None] * tf.linalg.matrix_transpose(e)
     return tf.linalg.matrix_transpose(F_S + tf.sqrt(s2) * e_noise), z
@@ -158,14 +157,11 @@ def diagonal_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Ten
     """
     del e_noise
     Z_S = q.mean + tf.sqrt(tf.reduce_sum(tf.square(q.factor), axis=-1) + s2) * e_S
-    T = q.mean.shape[0]
-    mean = tf.matmul(
-        rows.A, tf.linalg.triangular_solve(rows.Lk, _shared(tf.transpose(q.mean), rows.Lk)), transpose_a=True
-    )
-    spread = [
+    mean = tf.matmul(rows.A, _solve(rows.Lk, tf.transpose(q.mean)), transpose_a=True)
+    spread = [  # one GP at a time bounds the memory
         tf.reduce_sum(tf.square(tf.matmul(_solve(rows.Lk, q.factor[t]), rows.A, transpose_a=True)), axis=1)
-        for t in range(T)
-    ]  # one GP at a time bounds the memory
+        for t in range(q.mean.shape[0])
+    ]
     variance = rows.residual[..., None] + tf.stack(spread, axis=-1) + s2
     return tf.linalg.matrix_transpose(Z_S), mean + tf.sqrt(variance) * tf.linalg.matrix_transpose(e)
 
@@ -200,19 +196,10 @@ def _kl_divergence(trace: tf.Tensor, Lk: tf.Tensor, log_determinants: tf.Tensor,
     return 0.5 * (trace - T * Lk.shape[-1] + T * log_K - log_determinants)
 
 
-def _shared(values: tf.Tensor, Lk: tf.Tensor) -> tf.Tensor:
-    """Repeat one matrix for every path."""
-    return tf.broadcast_to(values, tf.concat([tf.shape(Lk)[:1], tf.shape(values)], axis=0))
-
-
 def _solve(Lk: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Lk^{-1} times one matrix, for each path."""
-    return tf.linalg.triangular_solve(Lk, _shared(values, Lk))
-
-
-def _repeat(Lk: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Lk [1, M, M] or [R, M, M] for each of R paths."""
-    return tf.broadcast_to(Lk, tf.concat([tf.shape(values)[:1], tf.shape(Lk)[1:]], axis=0))
+    repeated = tf.broadcast_to(values, tf.concat([tf.shape(Lk)[:1], tf.shape(values)], axis=0))
+    return tf.linalg.triangular_solve(Lk, repeated)
 
 
 PROPAGATIONS = {"joint": joint_layer, "diagonal": diagonal_layer}

@@ -37,13 +37,8 @@ class Sites:
     def moments(self, removed: float = 0.0) -> Blocks:
         """q without ``removed`` of its N sites: its mean and its covariance, with the lower factor C."""
         inverses = self._without(removed)
-        return Blocks(
-            self.structure,
-            self._means(removed),
-            [inverse.factor for inverse in inverses],
-            {},
-            [inverse.covariance for inverse in inverses],
-        )
+        factors, covariances = [each.factor for each in inverses], [each.covariance for each in inverses]
+        return Blocks(self.structure, self._means(removed), factors, {}, covariances)
 
     def log_normaliser(self, removed: float = 0.0) -> tf.Tensor:
         """Phi summed over GPs, Phi = 1/2 mu^T Sig^{-1} mu + 1/2 log|Sig| + M/2 log 2 pi, of q without some sites."""

@@ -65,9 +65,8 @@ def leverage(X: np.ndarray, num_inducing: int, seed: int) -> np.ndarray:
     if num_inducing == N:
         return np.arange(N)
     rng = np.random.default_rng(seed)
-    features = kernel_features(
-        X, rng.choice(N, min(N, max(512, 4 * num_inducing)), replace=False), median_distance(X, rng)
-    )
+    landmarks = rng.choice(N, min(N, max(512, 4 * num_inducing)), replace=False)
+    features = kernel_features(X, landmarks, median_distance(X, rng))
     scores = leverage_scores(features, ridge_for(features, num_inducing))
     # Keys u^(1/w), largest first, are successive draws in proportion to w (Efraimidis & Spirakis 2006).
     keys = np.log(rng.uniform(size=N)) / np.maximum(scores, np.finfo(float).tiny)

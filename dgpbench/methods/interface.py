@@ -36,7 +36,7 @@ T = TypeVar("T", bound="DataclassInstance")
 Method_ = TypeVar("Method_", bound=MethodSettings, covariant=True)
 Training_ = TypeVar("Training_", bound=TrainingSettings, covariant=True)
 OUTSIDE = "plug-in "  # prefix of the family names of plug-ins
-MODULES = {"exact": "single_layer", "sparse": "single_layer"}  # of the other families: their names
+MODULES = {"exact": "single_layer", "sparse": "single_layer"}  # families in a module of another name
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,6 @@ class Source:
     digest: str
     file: Path | None = field(default=None, compare=False)
 
-    @property
-    def offers(self) -> str | None:
-        """The name of the entry point, if it is one."""
-        return self.location.removeprefix(ENTRY_POINT) if self.location.startswith(ENTRY_POINT) else None
-
     @classmethod
     def of_file(cls, path: Path) -> "Source":
         """Return the source of a file; its digest covers the author's own modules that it imports."""

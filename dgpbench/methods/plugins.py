@@ -162,7 +162,8 @@ def register(method: Method, source: Source) -> None:
     known = plug_ins.get(method.name)
     if known is not None and known.source == source:
         return
-    taken = {*groups.names("method"), *(name for name in groups.offered("method") if name != source.offers)}
+    offered = (name for name in groups.offered("method") if source.location != f"{ENTRY_POINT}{name}")
+    taken = {*groups.names("method"), *offered}
     if known is not None or method.name in taken:
         raise UserError(f"a method named {method.name} already exists; rename the plug-in's")
     _check(method)

@@ -53,12 +53,8 @@ class MixturePredictor:
         self.rows_at_once = max(1, rows_at_once)
         num_parameters = sum(int(np.prod(each.shape)) for each in model.trainable_variables)
         self.diagnostics: dict[str, Any] = {"num_parameters": num_parameters}
-        # One graph for any number of rows.
-        signature = [
-            tf.TensorSpec([None, num_features], gpflow.default_float()),
-            tf.TensorSpec([2], tf.int32),
-            tf.TensorSpec([], tf.int64),
-        ]
+        rows = tf.TensorSpec([None, num_features], gpflow.default_float())  # one graph for any number of rows
+        signature = [rows, tf.TensorSpec([2], tf.int32), tf.TensorSpec([], tf.int64)]
         self._moments = tf.function(moments, input_signature=signature, autograph=False)
 
     def predict(self, X: np.ndarray, seed: int) -> GaussianMixture:

@@ -73,8 +73,7 @@ def build_chain(
     prior: DeepGP, rows: Regression, method: SamplingSettings, training: SamplerSettings, seeds: Seeds
 ) -> Chain:
     """Build the chain at v = 0, its window and the optimiser of the parameters."""
-    N = len(rows.X)
-    widths = tuple(layer.num_gps for layer in prior.layers)
+    N, widths = len(rows.X), prior.widths
     start = np.zeros([1, sum(widths) * prior.layers[0].Z.shape[0]], rows.X.dtype)
 
     def density(v, X, y, seed, step):
@@ -117,14 +116,9 @@ class SampledDeepGP(gpflow.Module):
         self.prior = prior
         self.samples = tf.Variable(samples, trainable=False, name="samples")
 
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """T_l of each layer."""
-        return tuple(layer.num_gps for layer in self.prior.layers)
-
     def paths(self, X: tf.Tensor, normals: list[tf.Tensor]) -> Paths:
         """Return one path of each row for each sample, [S, B]."""
-        layers = split_layers(tf.convert_to_tensor(self.samples), self.widths)
+        layers = split_layers(tf.convert_to_tensor(self.samples), self.prior.widths)
         return given(self.prior, layers, self.prior.choleskys(), X, normals)
 
 
@@ -133,13 +127,13 @@ def predictor_of(model: SampledDeepGP, *, common_normals: bool) -> MixturePredic
     S = model.samples.shape[0]
 
     def moments(X: tf.Tensor, seed: tf.Tensor, chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        shapes = path_shapes(model.widths, S, tf.shape(X)[0])
+        shapes = path_shapes(model.prior.widths, S, tf.shape(X)[0])
         paths = model.paths(X, normals_of_rows(shapes, seed, chunk, X.dtype, common=common_normals))
         return paths.mean, paths.variance + model.prior.noise_variance
 
     def posterior() -> dict[str, np.ndarray]:
         """Return the samples, [S, T_l, M] a layer (Lindinger et al. 2020, Fig. S6)."""
-        layers = split_layers(tf.constant(model.samples.numpy()), model.widths)
+        layers = split_layers(tf.constant(model.samples.numpy()), model.prior.widths)
         return posterior_file.of_samples([v.numpy() for v in layers])
 
     num_features = model.prior.layers[0].Z.shape[1]
@@ -153,7 +147,7 @@ def trace_predictions(model: SampledDeepGP, X: np.ndarray, seed: int) -> np.ndar
     """
 
     def means(X: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        shapes = path_shapes(model.widths, 1, tf.shape(X)[0])
+        shapes = path_shapes(model.prior.widths, 1, tf.shape(X)[0])
         return model.paths(X, stateless_normals(shapes, seed, tf.constant(0, tf.int64), X.dtype)).mean
 
     return tf.function(means, autograph=False)(X, base_seed(seed)).numpy()

@@ -184,8 +184,7 @@ class SparseSettings(GPSettings):
 
     def memory(self, sizes: Sizes, training: TrainingSettings, num_samples: int) -> dict[str, int]:
         del training, num_samples
-        columns = 3 * sizes.itemsize * self.num_inducing * sizes.num_rows
-        return {"the matrix k(Z, X) (method.num_inducing)": columns}
+        return {"the matrix k(Z, X) (method.num_inducing)": 3 * sizes.itemsize * self.num_inducing * sizes.num_rows}
 
 
 @dataclass(frozen=True)

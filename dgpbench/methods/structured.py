@@ -50,8 +50,7 @@ START_ROWS, START_ITERATIONS = 10_000, 200  # of the sparse GP that the output l
 def restore(settings: FitSettings[StructuredSettings, Any], arrays: Mapping[str, np.ndarray]) -> MixturePredictor:
     """Return the predictor that the arrays were taken from."""
     Z = arrays[FIRST_Z]
-    model = assign(arrays, build_model(settings, Z, Z))
-    return predictor_of(model, settings)
+    return predictor_of(assign(arrays, build_model(settings, Z, Z)), settings)
 
 
 def predictor_of(model: "DeepModel", settings: FitSettings[StructuredSettings, Any]) -> MixturePredictor:

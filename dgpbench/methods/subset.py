@@ -44,6 +44,7 @@ def fit(
     num_others, R, seed = len(others), training.paths, base_seed(seeds.samples)
     # With every row in the subset none is left to draw from; the batch then has weight 0, so any rows will do.
     drawn = others if num_others else np.arange(len(fitting.X))
+    factors = [factor.unconstrained_variable for factor in model.factors]
     validator = predictor_of(model, training.validation_samples)
     predictor = predictor_of(model, settings.num_samples, rows, common_normals=settings.common_normals)
     predictor.diagnostics["iterations"] = maximise(
@@ -53,12 +54,7 @@ def fit(
         training,
         seeds.batches,
         monitor,
-        optimiser=adam(
-            training,
-            likelihood=model.likelihood,
-            slow=[factor.unconstrained_variable for factor in model.factors],
-            share=method.covariance_rate,
-        ),
+        optimiser=adam(training, likelihood=model.likelihood, slow=factors, share=method.covariance_rate),
         predict=predictor.predict,
         score=held_out_score(validator, held_out, seeds.holdout),
     )

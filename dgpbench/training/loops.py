@@ -253,10 +253,9 @@ def maximise_by_lbfgs(model: Any, training: LbfgsSettings, monitor: Monitor) -> 
     )
     if not np.isfinite(result.fun):
         raise Diverged(f"the objective became {-result.fun} after {result.nit} L-BFGS iterations")
-    message = result.message if isinstance(result.message, str) else result.message.decode()
     return {
         "iterations": int(result.nit),
         "converged": bool(result.success),
-        "optimiser_message": message,
+        "optimiser_message": result.message,
         "likelihood_variance": float(model.likelihood.variance.numpy()),
     }

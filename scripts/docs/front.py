@@ -24,12 +24,8 @@ def text(frame: pd.DataFrame) -> str:
     if not made.redone:
         runs = f"{len(done_runs(item, frame))} of {num_runs(item)} runs are done"
         return f"Lindinger et al.'s Table 1 is not redone yet: {runs}."
-    return "\n\n".join(
-        [
-            f"{_how_much(made)} {made.largest_miss} {_ranks(made.cells)}",
-            f"![Table 1: ours and published, each with its standard error](docs/images/{results.PICTURES[ITEM]})",
-        ]
-    )
+    picture = f"![Table 1: ours and published, each with its standard error](docs/images/{results.PICTURES[ITEM]})"
+    return f"{_how_much(made)} {made.largest_miss} {_ranks(made.cells)}\n\n{picture}"
 
 
 def _how_much(made: Comparison) -> str:

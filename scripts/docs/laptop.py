@@ -151,14 +151,11 @@ def picture(frame: pd.DataFrame) -> Picture | None:
 def _means(both: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Average seconds and score of each column at both budgets, over their common splits."""
     groups = both.groupby(["series", "num_layers"], sort=False)
-    sides = [
-        groups[[f"seconds_training{side}", f"value{side}"]].mean().set_axis(["seconds", "score"], axis=1)
-        for side in ("_base", "")
-    ]
     counts = pd.DataFrame({"count": groups.size(), "wanted": groups["wanted"].first()})
-    frames = [
-        side.join(counts).reset_index().assign(budget=budget) for side, budget in zip(sides, BUDGETS, strict=True)
-    ]
+    frames = []
+    for budget, side in zip(BUDGETS, ("_base", ""), strict=True):
+        means = groups[[f"seconds_training{side}", f"value{side}"]].mean().set_axis(["seconds", "score"], axis=1)
+        frames.append(means.join(counts).reset_index().assign(budget=budget))
     return pd.concat(frames, ignore_index=True).rename(columns={"series": "method"}).assign(metric=metric)
 
 

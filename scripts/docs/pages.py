@@ -31,15 +31,13 @@ STUDIES = (laptop.STUDY, laptop.EXTRAPOLATION, laptop.OTHERS)
 
 def parts(frame: pd.DataFrame, found: results.Found) -> Mapping[str, Callable[[], str]]:
     """Return the function of each generated part, by the name in its markers."""
-    items = {name: partial(results.section, name, found) for name in results.item_names()}
-    studies = {name: partial(laptop.differences, name, frame) for name in STUDIES}
     return {
         "front": partial(front.text, frame),
         "overview": partial(results.overview, found),
         "rest": partial(results.rest, found),
-        **items,
+        **{name: partial(results.section, name, found) for name in results.item_names()},
         bounds.ITEM: partial(bounds.text, frame),
-        **studies,
+        **{name: partial(laptop.differences, name, frame) for name in STUDIES},
         **{name: partial(own_table.text, name, frame) for name in own_table.TABLES},
         "dgpbench_uci_summary": partial(own_table.summary, frame),
         **{f"{name}_pairs": partial(own_table.paired_text, name, frame) for name in own_table.PAIRS},
