@@ -359,27 +359,23 @@ def _spelt(record: Mapping[str, Any]) -> bytes:
 
 
 @contextmanager
-def lock(
-    directory: str | os.PathLike, timeout: float = -1, say: Callable[[str], None] = lambda text: None
-) -> Iterator[None]:
+def lock(directory: str | os.PathLike, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """Hold a run for one process: another process waits, and then finds what the first has written.
 
     The lock is freed when its process ends, however it ends.
 
-    :param timeout: seconds to wait, unlimited if negative
     :param say: called with a message if another process holds the run
-    :raises filelock.Timeout: if another process holds the run for longer than ``timeout``
     """
     run = Path(directory).absolute()
     if len(run.parts) < 7 or run.parts[-6] != "runs":
         raise ValueError(f"{directory} is not the directory of a run")
     path = run.parents[5] / ".locks" / f"{digest('/'.join(run.parts[-5:]))}.lock"
-    with hold(path, timeout, lambda: say(f"another process is at {directory}: waiting until it ends")):
+    with hold(path, lambda: say(f"another process is at {directory}: waiting until it ends")):
         yield
 
 
 @contextmanager
-def hold(path: Path, timeout: float = -1, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+def hold(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold a lock in a folder beside the results; everybody who can write to the results can acquire it."""
     from filelock import FileLock, Timeout
 
@@ -394,7 +390,7 @@ def hold(path: Path, timeout: float = -1, on_wait: Callable[[], None] = lambda: 
             held.acquire(timeout=0)
         except Timeout:
             on_wait()
-            held.acquire(timeout=timeout)
+            held.acquire()
     try:
         yield
     finally:
