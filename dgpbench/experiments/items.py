@@ -24,7 +24,6 @@ from dgpbench.runs.resolve import Limits, Run, parse_known
 
 REPLACED = {"budget": "paper", "protocol": None, "seed": "0"}
 AXES = ("task", "dataset", "method", "method.num_layers", "protocol", "budget", "split", "seed")
-Values = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Sweep:
     :param start: the series that its runs start from, each from the run of its own data set, depth, split and seed
     """
 
-    values: Values
+    values: Mapping[str, tuple[str, ...]]
     series: str | None = None  # the name of its runs, if it is not the method's
     start: "Sweep | None" = None
     scheduled: tuple[str, ...] = ()  # counts of steps among its keys, which a budget shortens like the protocol's

@@ -64,9 +64,7 @@ NUMBER = Field("a finite number", lambda value: type(value) in (int, float) and 
 POSITIVE = Field("a number above 0", lambda value: NUMBER.holds(value) and value > 0)
 WHOLE = Field("a whole number", lambda value: type(value) is int and -LARGEST_WHOLE <= value <= LARGEST_WHOLE)
 COUNT = Field("a whole number from 0", lambda value: WHOLE.holds(value) and value >= 0)
-NUMBERS = Field(
-    "finite numbers by name", lambda value: MAPPING.holds(value) and all(map(NUMBER.holds, value.values()))
-)
+NUMBERS = Field("finite numbers by name", lambda value: MAPPING.holds(value) and all(map(NUMBER.holds, value.values())))
 NAME = Field(  # of a method, data set, ...: it becomes a component of a path
     "a name without a slash",
     lambda value: TEXT.holds(value) and value not in ("", ".", "..") and "/" not in value and value.isprintable(),
