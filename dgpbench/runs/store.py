@@ -108,11 +108,8 @@ def find(results_dir: str | Path, *, raw: bool = True) -> Iterator[StoredRecord 
         except Contradiction as problem:
             chosen = run
             yield ValueError(f"{problem}; the first is shown")
-        line = None if compact is None else compact.record
-        yield replace(chosen, compact=line, against=archive.against.get(run.key, {}))
-    for key, compact in archive.runs.items():
-        if key not in seen:
-            yield replace(compact, compact=compact.record, against=archive.against.get(key, {}))
+        yield chosen if compact is None else replace(chosen, compact=compact.record, against=compact.against)
+    yield from (compact for key, compact in archive.runs.items() if key not in seen)
 
 
 def find_raw(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
