@@ -209,7 +209,7 @@ def initial_parameters(run: Run) -> tuple[dict[str, np.ndarray], str]:
     if stored is None or problem is not None:
         raise UserError(f"init_from={run.init_from} has damaged parameters: {problem}; rerun it first")
     try:
-        return store.read_parameters(directory), stored["sha256"]
+        return store.read_arrays(path), stored["sha256"]
     except (OSError, EOFError, ValueError, BadZipFile) as unreadable:
         raise UserError(
             f"init_from={run.init_from} has no readable parameters ({unreadable}); rerun it first"

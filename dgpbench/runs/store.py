@@ -231,17 +231,8 @@ def damage(directory: str | os.PathLike) -> str | None:
     return None
 
 
-def read_posterior(directory: str | os.PathLike, prefixes: tuple[str, ...] = ("",)) -> "dict[str, np.ndarray]":
-    """Read the posterior's arrays with such names; pickled objects are refused."""
-    return _read_arrays(Path(directory, POSTERIOR), prefixes)
-
-
-def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
-    """Read the finished model's parameters by path; pickled objects are refused."""
-    return _read_arrays(Path(directory, PARAMETERS), ("",))
-
-
-def _read_arrays(path: Path, prefixes: tuple[str, ...]) -> "dict[str, np.ndarray]":
+def read_arrays(path: str | os.PathLike, prefixes: tuple[str, ...] = ("",)) -> "dict[str, np.ndarray]":
+    """Read the arrays of a posterior, or parameters by path, with such names; pickled objects are refused."""
     import numpy as np
 
     with np.load(path, allow_pickle=False) as arrays:
