@@ -143,10 +143,9 @@ def _with_guests(item: Item, overrides: Sequence[Any]) -> Item:
         return item
     own = {name for sweep in item.sweeps for name in sweep.values["method"]}
     named = [name for each in overrides if each.key_or_group == "method" for name in values_of(each)]
-    guests = [name for name in dict.fromkeys([*groups.added("method"), *named]) if name not in own]
     joined = []
-    for name in guests:
-        if groups.exists("method", name):
+    for name in dict.fromkeys([*groups.added("method"), *named]):
+        if name not in own and groups.exists("method", name):
             layers = {"method.num_layers": 1} if groups.describe("method", name).get("single_layer") else {}
             joined.append(_sweep({**item.open, **layers, "method": name}))
     return replace(item, sweeps=(*item.sweeps, *joined))
