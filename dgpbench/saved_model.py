@@ -385,7 +385,7 @@ def _arrays(directory: Path, stored: Mapping[str, Any], description: Description
         if 2 * sum(member.file_size for member in archive.infolist()) > available():
             raise ValueError(f"{ARRAYS} does not fit in the free memory")
     description.check_arrays(shapes)
-    return store.read_parameters(directory)
+    return store.read_arrays(directory / ARRAYS)
 
 
 def _shape(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, tuple[int, ...]]:

@@ -168,9 +168,9 @@ def _redo(stored: StoredRecord, table: Sequence[str] = ()) -> int:
             print(outcome.message, file=sys.stderr)
             return 2 if outcome.status == "refused" else 1
         print("\n".join(outcome.message.splitlines()[:-1]))  # the last line is the path of the temporary record
-        verdict = rerun.verdict_of(stored.record, outcome.directory)
-    print(verdict.text)
-    return int(not verdict.agrees)
+        agrees, text = rerun.verdict_of(stored.record, outcome.directory)
+    print(text)
+    return int(not agrees)
 
 
 def _named(words: Sequence[str]) -> tuple[StoredRecord, list[str]]:

@@ -103,11 +103,10 @@ def _defaults(chosen: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
 
     for group, name in chosen:
         groups.check(group, name)
-    cfg = deepcopy(_by_hydra(tuple((group, name) for group, name in chosen if group != "dataset")))
-    for group, name in chosen:
-        if group == "dataset":
-            OmegaConf.set_struct(cfg, False)
-            cfg.dataset = groups.describe(group, name)
+    cfg = deepcopy(_by_hydra(tuple(choice for choice in chosen if choice[0] != "dataset")))
+    if (dataset := dict(chosen).get("dataset")) is not None:
+        OmegaConf.set_struct(cfg, False)
+        cfg.dataset = groups.describe("dataset", dataset)
     return _plain(cfg)
 
 

@@ -24,7 +24,6 @@ from dgpbench.runs.resolve import Limits, Run, parse_known
 
 REPLACED = {"budget": "paper", "protocol": None, "seed": "0"}
 AXES = ("task", "dataset", "method", "method.num_layers", "protocol", "budget", "split", "seed")
-Values = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Sweep:
     :param start: the series that its runs start from, each from the run of its own data set, depth, split and seed
     """
 
-    values: Values
+    values: Mapping[str, tuple[str, ...]]
     series: str | None = None  # the name of its runs, if it is not the method's
     start: "Sweep | None" = None
     scheduled: tuple[str, ...] = ()  # counts of steps among its keys, which a budget shortens like the protocol's
@@ -144,10 +143,9 @@ def _with_guests(item: Item, overrides: Sequence[Any]) -> Item:
         return item
     own = {name for sweep in item.sweeps for name in sweep.values["method"]}
     named = [name for each in overrides if each.key_or_group == "method" for name in values_of(each)]
-    guests = [name for name in dict.fromkeys([*groups.added("method"), *named]) if name not in own]
     joined = []
-    for name in guests:
-        if groups.exists("method", name):
+    for name in dict.fromkeys([*groups.added("method"), *named]):
+        if name not in own and groups.exists("method", name):
             layers = {"method.num_layers": 1} if groups.describe("method", name).get("single_layer") else {}
             joined.append(_sweep({**item.open, **layers, "method": name}))
     return replace(item, sweeps=(*item.sweeps, *joined))

@@ -23,13 +23,19 @@ NEVER_DONE = {BROKEN: "failed", CONFLICT: "has a record of other settings or cod
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """One run of an item, done or not."""
+class Planned:
+    """One run of an item, and its state once ``plan_of`` has looked it up.
+
+    :param state: ``done``, ``failed``, ``missing``, ``conflict``: its place has a record of other settings or code, or
+        ``blocked``: it is missing, and the run that it starts from is not done and will not be
+    """
 
     series: str  # the name of its column
     run: Run
     overrides: tuple[str, ...]  # the arguments of ``dgpbench run``
-    start: "Wanted | None" = None  # the run that it starts from
+    start: "Planned | None" = None  # the run that it starts from
+    state: str = MISSING
+    why: str = ""  # of a blocked run or a conflict, one sentence
 
     @property
     def directory(self) -> Path:
@@ -37,7 +43,7 @@ class Wanted:
         return self.run.directory
 
 
-def wanted(item: Item, sweep: Sweep) -> Iterator[Wanted]:
+def wanted(item: Item, sweep: Sweep) -> Iterator[Planned]:
     """Yield every run of a sweep, in its order.
 
     :raises UserError: for a name that does not exist, or a start that is not one run
@@ -50,7 +56,7 @@ def wanted(item: Item, sweep: Sweep) -> Iterator[Wanted]:
                 )
     for chosen in sweep.combinations([key for key in sweep.values if key not in ("split", "seed")]):
         first = resolve_overrides([*_arguments(chosen), *item.external.values()])
-        starts: dict[tuple[int, int], Wanted] = {}  # by split and seed
+        starts: dict[tuple[int, int], Planned] = {}  # by split and seed
         if sweep.start is not None:
             shared = {key: (chosen[key],) if key in chosen else sweep.values[key] for key in SHARED}
             runs = list(wanted(item, replace(sweep.start, values={**sweep.start.values, **shared})))
@@ -65,30 +71,18 @@ def wanted(item: Item, sweep: Sweep) -> Iterator[Wanted]:
             if start is not None:
                 run = run.starting_from(start.run)
                 overrides = (*overrides, argument("init_from", str(run.init_from)))
-            yield Wanted(sweep.name_of(run.card.name), run, overrides, start)
+            yield Planned(sweep.name_of(run.card.name), run, overrides, start)
 
 
 def _arguments(chosen: Mapping[str, str]) -> list[str]:
     return [argument(key, value) for key, value in chosen.items()]
 
 
-@dataclass(frozen=True)
-class Planned(Wanted):
-    """One run of an item and its state.
-
-    :param state: ``done``, ``failed``, ``missing``, ``conflict``: its place has a record of other settings or code, or
-        ``blocked``: it is missing, and the run that it starts from is not done and will not be
-    """
-
-    state: str = MISSING
-    why: str = ""  # of a blocked run or a conflict, one sentence
-
-
 def plan_of(item: Item) -> list[Planned]:
     """Return every run of an item once, in the item's order, and before each the run that it starts from."""
     planned: dict[Path, Planned] = {}
 
-    def add(each: Wanted) -> None:
+    def add(each: Planned) -> None:
         if each.start is not None:
             add(each.start)
         if each.directory in planned:
@@ -99,7 +93,7 @@ def plan_of(item: Item) -> list[Planned]:
         start = None if each.start is None else planned[each.start.directory]
         if state == MISSING and start is not None and start.state in NEVER_DONE:
             state, why = BLOCKED, f"{run.directory} starts from {start.directory}, which {NEVER_DONE[start.state]}"
-        planned[each.directory] = Planned(each.series, run, each.overrides, each.start, state, why)
+        planned[each.directory] = replace(each, state=state, why=why)
 
     for sweep in item.sweeps:
         for each in wanted(item, sweep):

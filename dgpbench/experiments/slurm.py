@@ -87,6 +87,7 @@ def read_launcher(path: str | None = None) -> Launcher:
         raise UserError(f"--launcher {path}: {refusal}") from None
 
 
+@dataclass(frozen=True)
 class Chunk:
     """The runs of one array task, one after the other; finished ones are skipped.
 
@@ -94,8 +95,7 @@ class Chunk:
     returns: the same runs. The interrupted one resumes from its own checkpoint.
     """
 
-    def __init__(self, runs: Sequence[Run]):
-        self.runs = list(runs)
+    runs: Sequence[Run]
 
     def __call__(self) -> list[str]:
         """Execute the runs; on SIGTERM write a checkpoint and stop."""
@@ -202,10 +202,10 @@ def waiting_or_running() -> set[str]:
 
 def wait(jobs: Iterable[str], launcher: Launcher) -> None:
     """Return when every job has ended: Slurm itself waits, as a dependency of an empty task."""
-    partition = [] if launcher.partition is None else [f"--partition={launcher.partition}"]
-    account = [] if launcher.account is None else [f"--account={launcher.account}"]
+    settings = {"partition": launcher.partition, "account": launcher.account}
+    options = [f"--{key}={value}" for key, value in settings.items() if value is not None]
     dependency = f"--dependency=afterany:{':'.join(sorted(set(jobs)))}"
-    command = ["srun", "--quiet", "--time=1", "--ntasks=1", *partition, *account, dependency, "true"]
+    command = ["srun", "--quiet", "--time=1", "--ntasks=1", *options, dependency, "true"]
     response = subprocess.run(command, capture_output=True, text=True)
     if response.returncode != 0:
         raise UserError(

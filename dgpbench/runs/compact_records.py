@@ -27,7 +27,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from reprlib import repr as shortened
@@ -110,7 +110,6 @@ class Archive:
 
     runs: Mapping[str, StoredRecord]
     pairs: Mapping[Pair, Comparison]
-    against: Mapping[str, Mapping[str, Mapping[str, Any]]]  # comparisons by the first run's key, then by the second's
     problems: tuple[str, ...]  # a sentence for each line that is damaged or contradicts another
 
 
@@ -390,7 +389,8 @@ def gather(files: Iterable[Lines]) -> Archive:
         tlls = [runs[key].record["scores"].get("tll", math.nan) for key in (first, second)]
         if not abs(tlls[0] - tlls[1] - comparison.record["tll_difference"]) > SAME:
             against.setdefault(first, {})[second] = comparison.record
-    return Archive(runs, pairs, against, tuple(problems))
+    runs = {key: replace(run, compact=run.record, against=against.get(key, {})) for key, run in runs.items()}
+    return Archive(runs, pairs, tuple(problems))
 
 
 def best(first: StoredRecord | None, second: StoredRecord | None) -> StoredRecord | None:

@@ -145,18 +145,18 @@ def _recorded(
     :raises UserError: if the run cannot be executed
     """
     write = partial(outcomes.write, run, problem, monitor, started)
-    unwritten = partial(outcomes.compose, run, problem, monitor, started, None, Ending("timeout", limits.HUNG))
+    unwritten = partial(outcomes.compose, run, problem, monitor, started, Result(), Ending("timeout", limits.HUNG))
 
     def write_hung(stack: str) -> None:
-        write(None, Ending("timeout", limits.HUNG, stack))
+        write(Result(), Ending("timeout", limits.HUNG, stack))
 
-    result = None
+    result = Result()
     try:
         with limits.limited(run.limits.seconds, run.directory, unwritten, write_hung):
             result = compute(run, problem, monitor)
         ending = Ending("done")
     except KeyboardInterrupt:
-        write(None, Ending("interrupted", "the run was interrupted"))
+        write(Result(), Ending("interrupted", "the run was interrupted"))
         raise
     except TimedOut as problem_met:
         ending = Ending("timeout", str(problem_met))
@@ -167,10 +167,10 @@ def _recorded(
     except (Exception, SystemExit) as problem_met:  # a method can fail in any way
         ending = Ending("failed", f"{type(problem_met).__name__}: {problem_met}", traceback.format_exc())
     try:
-        written = write(result if ending.status == "done" else None, ending)
+        written = write(result if ending.status == "done" else Result(), ending)
     except (ValueError, RecursionError) as problem_met:  # a plug-in's diagnostics cannot be written
         ending = Ending("failed", f"{type(problem_met).__name__}: {problem_met}", traceback.format_exc())
-        written = write(None, ending)
+        written = write(Result(), ending)
     return Outcome(ending.status, str(run.directory), summary.of_run(written, run.directory))
 
 

@@ -209,7 +209,7 @@ def initial_parameters(run: Run) -> tuple[dict[str, np.ndarray], str]:
     if stored is None or problem is not None:
         raise UserError(f"init_from={run.init_from} has damaged parameters: {problem}; rerun it first")
     try:
-        return store.read_parameters(directory), stored["sha256"]
+        return store.read_arrays(path), stored["sha256"]
     except (OSError, EOFError, ValueError, BadZipFile) as unreadable:
         raise UserError(
             f"init_from={run.init_from} has no readable parameters ({unreadable}); rerun it first"
@@ -221,12 +221,9 @@ def _finished_start(run: Run) -> tuple[Path, Mapping[str, Any]]:
     assert run.init_from is not None
     below = Path(run.limits.results_dir, run.init_from)
     directory = below if below.is_dir() else Path(run.init_from)
-    try:
-        record = store.read_record(directory / store.RECORD)
-    except FileNotFoundError:
-        record = None
-    except (OSError, ValueError) as problem:
-        raise UserError(f"init_from={run.init_from} has a damaged record: {problem}; rerun it first") from None
+    if (problem := store.damage(directory)) is not None:
+        raise UserError(f"init_from={run.init_from} has a damaged record: {problem}; rerun it first")
+    record = store.read_if_present(directory)
     if record is None or record["status"] != "done":
         raise UserError(
             f"init_from={run.init_from} is not the directory of a finished run; these are below results/runs, and "

@@ -135,19 +135,19 @@ def _other_process(request: str) -> Iterator[None]:
 # In the other process -------------------------------------------------------------------------------------------------
 
 
-def main() -> int:
+def main() -> None:
     """Wait for the end of the run or of its time; then stop the run, write its record under its lock, and kill it."""
     begin = time.monotonic()
     with open(0, "rb", buffering=0) as run:  # unbuffered, so that select sees what is left to read
         line = run.readline()
         request = json.loads(line) if line else None
         if request is None or _ends_within(run, request["seconds"]):
-            return 0
+            return
         pid = request["pid"]
         _send(pid, signal.SIGSTOP)
         if _ends_within(run, 0):  # just in time
             _send(pid, signal.SIGCONT)
-            return 0
+            return
         try:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             facts = {"finished": now, "seconds": {"total": time.monotonic() - begin}}
@@ -161,7 +161,6 @@ def main() -> int:
                 _send(pid, signal.SIGCONT)  # which delivers the other signal first
                 if _ends_within(run, DYING_SECONDS):
                     break
-    return 0
 
 
 def _ends_within(run, seconds: float) -> bool:  # it closes the pipe, or dies, which closes it too
@@ -182,4 +181,4 @@ def write_if_newer(directory: Path, record: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

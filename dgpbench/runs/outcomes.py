@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,13 +39,13 @@ EXIT_CODES = {
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a run that finished."""
+    """Result of a run; empty if it did not finish."""
 
-    diagnostics: dict[str, Any]  # what the method reports about its fit
-    scores: dict[str, float]
-    points: "pd.DataFrame"  # one row for each test row
-    posterior: "dict[str, np.ndarray]"
-    parameters: "dict[str, np.ndarray]"
+    diagnostics: dict[str, Any] = field(default_factory=dict)  # what the method reports about its fit
+    scores: dict[str, float] = field(default_factory=dict)
+    points: "pd.DataFrame | None" = None  # one row for each test row
+    posterior: "dict[str, np.ndarray] | None" = None
+    parameters: "dict[str, np.ndarray] | None" = None
     model: dict[str, Any] | None = None  # ``Description.to_json``: with the parameters, enough to predict new rows
     start: dict[str, str] | None = None  # with a warm start, name of that run and sha256 of its parameters
 
@@ -60,7 +60,7 @@ class Ending:
 
 
 def write(
-    run: Run, problem: Problem, log: Monitor, started: datetime, result: Result | None, ending: Ending
+    run: Run, problem: Problem, log: Monitor, started: datetime, result: Result, ending: Ending
 ) -> dict[str, Any]:
     """Write the files of a run, and return its record."""
     import pandas as pd
@@ -69,33 +69,30 @@ def write(
     trace = pd.DataFrame(log.trace) if log.trace else None
     if trace is not None and log.test is None:
         trace = trace.drop(columns=["test_tll", "test_rmse"])
-    arrays = () if result is None else (result.posterior, result.parameters)
-    store.write_run(run.directory, record, None if result is None else result.points, trace, *arrays)
+    store.write_run(run.directory, record, result.points, trace, result.posterior, result.parameters)
     if ending.status not in ("interrupted", "timeout"):  # these two can be resumed
         log.checkpoints.clear()
     return record
 
 
 def compose(
-    run: Run, problem: Problem, log: Monitor, started: datetime, result: Result | None, ending: Ending
+    run: Run, problem: Problem, log: Monitor, started: datetime, result: Result, ending: Ending
 ) -> dict[str, Any]:
     """Return the record of a run, with what is known so far if it did not finish."""
-    start = {} if result is None or result.start is None else {"start": result.start}
-    diagnostics = {} if result is None else plain(result.diagnostics, str)
-    num_parameters = diagnostics.get("num_parameters")  # which a plug-in may use for anything
+    num_parameters = plain(result.diagnostics, str).get("num_parameters")  # which a plug-in may use for anything
     return {
         **asdict(ending),
         "identity": asdict(run.identity),
         "objective": run.objective,
-        "scores": {} if result is None else result.scores,
+        "scores": result.scores,
         "seconds": log.seconds() | {"total": time.perf_counter() - log.started + log.earlier_seconds},
         "iterations": log.trace[-1].iteration if log.trace else 0,
         "num_parameters": num_parameters if RUN["num_parameters"].holds(num_parameters) else None,
-        "notes": [{} if result is None else result.diagnostics, *log.retries],
+        "notes": [result.diagnostics, *log.retries],
         "config": run.config,
         "config_hash": run.config_hash,
-        **start,
-        "model": None if result is None else result.model,
+        **({} if result.start is None else {"start": result.start}),
+        "model": result.model,
         "data": problem.described_split(),
         "git": provenance.git_state(),
         "versions": provenance.versions(packages_of(run.method.name)),

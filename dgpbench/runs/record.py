@@ -59,26 +59,20 @@ class Field:
 
 TEXT = Field("a text", lambda value: type(value) is str)
 MAPPING = Field("a mapping", lambda value: type(value) is dict)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and -LARGEST <= value <= LARGEST  # excludes bool, NaN and infinity
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and -LARGEST_WHOLE <= value <= LARGEST_WHOLE
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and value >= 0
+# The type excludes bool, the bounds NaN and infinity.
+NUMBER = Field("a finite number", lambda value: type(value) in (int, float) and -LARGEST <= value <= LARGEST)
+POSITIVE = Field("a number above 0", lambda value: NUMBER.holds(value) and value > 0)
+WHOLE = Field("a whole number", lambda value: type(value) is int and -LARGEST_WHOLE <= value <= LARGEST_WHOLE)
+COUNT = Field("a whole number from 0", lambda value: WHOLE.holds(value) and value >= 0)
+NUMBERS = Field("finite numbers by name", lambda value: MAPPING.holds(value) and all(map(NUMBER.holds, value.values())))
+NAME = Field(  # of a method, data set, ...: it becomes a component of a path
+    "a name without a slash",
+    lambda value: TEXT.holds(value) and value not in ("", ".", "..") and "/" not in value and value.isprintable(),
+)
 
 
 def _is_sha256(value: Any) -> bool:
     return TEXT.holds(value) and re.fullmatch("[0-9a-f]{64}", value) is not None
-
-
-def _has_numbers(value: Any) -> bool:
-    return MAPPING.holds(value) and all(map(_is_number, value.values()))
 
 
 def _files(words: str, names: tuple[str, ...], holds: Callable[[Any], bool]) -> Field:
@@ -89,22 +83,13 @@ def _files(words: str, names: tuple[str, ...], holds: Callable[[Any], bool]) -> 
 def _counts(length: int) -> Field:
     return Field(
         f"{length} whole numbers from 0",
-        lambda value: type(value) is list and len(value) == length and all(map(_is_count, value)),
+        lambda value: type(value) is list and len(value) == length and all(map(COUNT.holds, value)),
     )
 
 
 def _mapping(parts: Mapping[str, Field]) -> Field:
     return replace(MAPPING, parts=parts)
 
-
-NAME = Field(  # of a method, data set, ...: it becomes a component of a path
-    "a name without a slash",
-    lambda value: TEXT.holds(value) and value not in ("", ".", "..") and "/" not in value and value.isprintable(),
-)
-NUMBER = Field("a finite number", _is_number)
-POSITIVE = Field("a number above 0", lambda value: _is_number(value) and value > 0)
-WHOLE = Field("a whole number", _is_whole)
-COUNT = Field("a whole number from 0", _is_count)
 
 IDENTITY = {  # of ``identity.Identity``; other keys are refused
     **dict.fromkeys(("task", "dataset", "method", "protocol", "budget"), NAME),
@@ -132,10 +117,10 @@ SHARED = {  # by many runs, so that a file of compact records has each combinati
 RUN = {
     "identity": _mapping(IDENTITY),
     "status": Field(f"one of {', '.join(STATUSES)}", lambda value: value in STATUSES),
-    "scores": Field("finite numbers by name", _has_numbers),
+    "scores": NUMBERS,
     "seconds": Field(  # tracing, training, prediction, total; including the training before a resumed run was stopped
         "finite numbers from 0 by name, with total",
-        lambda value: _has_numbers(value) and "total" in value and min(value.values()) >= 0,
+        lambda value: NUMBERS.holds(value) and "total" in value and min(value.values()) >= 0,
     ),
     "config_hash": TEXT,
     "started": TEXT.or_null.optional,
@@ -157,7 +142,7 @@ RAW = {  # record.json
     "files": _files(
         f"sizes and sha256 of {', '.join(FILES)}",
         FILES,
-        lambda value: MAPPING.holds(value) and _is_count(value.get("bytes")) and _is_sha256(value.get("sha256")),
+        lambda value: MAPPING.holds(value) and COUNT.holds(value.get("bytes")) and _is_sha256(value.get("sha256")),
     ),
     "traceback": TEXT.or_null,
     "model": MAPPING.or_null.optional,  # ``Description.to_json``; missing if the run failed, and in earlier records
@@ -179,7 +164,7 @@ PAIR = {  # a direct comparison of two runs in a file of compact records
     **dict.fromkeys(("first", "second"), _mapping(IDENTITY)),
     "hashes": Field("two texts", lambda value: type(value) is list and len(value) == 2 and all(map(TEXT.holds, value))),
     "rows": COUNT,
-    "win_frequency": Field("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
+    "win_frequency": Field("a number from 0 to 1", lambda value: NUMBER.holds(value) and 0 <= value <= 1),
     "tll_difference": NUMBER,
     "digest": TEXT.optional,
 }

@@ -44,14 +44,6 @@ RELATIVE, ABSOLUTE = 1e-9, 1e-12  # of rescored values: the order of a sum depen
 # Rerunning ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether the scores of a rerun match the record, with a table of both."""
-
-    agrees: bool
-    text: str
-
-
 def run_of(stored: StoredRecord, folder: str | Path, table: Sequence[str] = ()) -> Run:
     """Return the run of a record, with results in another folder and the recorded number of threads, if available.
 
@@ -100,17 +92,17 @@ def run_of(stored: StoredRecord, folder: str | Path, table: Sequence[str] = ()) 
     return replace(run, limits=limits).without_progress()
 
 
-def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:
-    """Compare a record with a rerun in a directory."""
+def verdict_of(record: Mapping[str, Any], directory: str | Path) -> tuple[bool, str]:
+    """Return whether the scores of a rerun in a directory match a record, and a text with a table of both."""
     import pandas as pd
 
     new = store.read_record(directory)
     rows = compact_records.split_digest(pd.read_parquet(Path(directory, store.POINTS), columns=["row"])["row"])
     for key in ("digest_xy", "digest_xy_ordered"):
         if record["data"].get(key) != new["data"].get(key):
-            return Verdict(False, f"the data differ: {key} {record['data'].get(key)}, now {new['data'].get(key)}")
+            return False, f"the data differ: {key} {record['data'].get(key)}, now {new['data'].get(key)}"
     if record.get("split_digest", rows) != rows:
-        return Verdict(False, f"the test rows differ: digest {record['split_digest']}, now {rows}")
+        return False, f"the test rows differ: digest {record['split_digest']}, now {rows}"
     before, now = (
         {name: each["host"].get(key) for name, key in {"processor": "cpu", "GPU": "gpu", "threads": "threads"}.items()}
         | {"initial parameters": (each.get("start") or {}).get("parameters_sha256")}
@@ -124,10 +116,10 @@ def verdict_of(record: Mapping[str, Any], directory: str | Path) -> Verdict:
     changes = changes or ["processor, versions and threads are the same"]
     why = ", ".join([*changes, f"code {commit_of(record)}, now {commit_of(new)}"])
     if beyond:
-        return Verdict(False, f"{table}\nthe scores DIFFER: {', '.join(beyond)}; {why}")
+        return False, f"{table}\nthe scores DIFFER: {', '.join(beyond)}; {why}"
     if record["scores"] == new["scores"]:
-        return Verdict(True, f"{table}\nthe scores agree bit for bit")
-    return Verdict(True, f"{table}\nthe scores agree within their bounds, not to the bit; {why}")
+        return True, f"{table}\nthe scores agree bit for bit"
+    return True, f"{table}\nthe scores agree within their bounds, not to the bit; {why}"
 
 
 def _compared(old: Mapping[str, float], new: Mapping[str, float], bound: float, rows: int) -> tuple[str, list[str]]:

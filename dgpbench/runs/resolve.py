@@ -38,11 +38,9 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class MethodCard:
-    """Facts of a method's YAML in conf/, besides its settings."""
+    """Facts of a method's YAML in conf/ that its runs need, besides its settings."""
 
     name: str
-    title: str
-    citation: str  # key in conf/references.yaml
     family: str  # module of ``dgpbench.methods``
     objective: str  # name of what training maximises with ``method.bound=standard``
     optimisers: tuple[str, ...]  # supported ones, the default first

@@ -108,11 +108,8 @@ def find(results_dir: str | Path, *, raw: bool = True) -> Iterator[StoredRecord 
         except Contradiction as problem:
             chosen = run
             yield ValueError(f"{problem}; the first is shown")
-        line = None if compact is None else compact.record
-        yield replace(chosen, compact=line, against=archive.against.get(run.key, {}))
-    for key, compact in archive.runs.items():
-        if key not in seen:
-            yield replace(compact, compact=compact.record, against=archive.against.get(key, {}))
+        yield chosen if compact is None else replace(chosen, compact=compact.record, against=compact.against)
+    yield from (compact for key, compact in archive.runs.items() if key not in seen)
 
 
 def find_raw(results_dir: str | Path) -> Iterator[StoredRecord | ValueError]:
@@ -234,17 +231,8 @@ def damage(directory: str | os.PathLike) -> str | None:
     return None
 
 
-def read_posterior(directory: str | os.PathLike, prefixes: tuple[str, ...] = ("",)) -> "dict[str, np.ndarray]":
-    """Read the posterior's arrays with such names; pickled objects are refused."""
-    return _read_arrays(Path(directory, POSTERIOR), prefixes)
-
-
-def read_parameters(directory: str | os.PathLike) -> "dict[str, np.ndarray]":
-    """Read the finished model's parameters by path; pickled objects are refused."""
-    return _read_arrays(Path(directory, PARAMETERS), ("",))
-
-
-def _read_arrays(path: Path, prefixes: tuple[str, ...]) -> "dict[str, np.ndarray]":
+def read_arrays(path: str | os.PathLike, prefixes: tuple[str, ...] = ("",)) -> "dict[str, np.ndarray]":
+    """Read the arrays of a posterior, or parameters by path, with such names; pickled objects are refused."""
     import numpy as np
 
     with np.load(path, allow_pickle=False) as arrays:
@@ -359,27 +347,23 @@ def _spelt(record: Mapping[str, Any]) -> bytes:
 
 
 @contextmanager
-def lock(
-    directory: str | os.PathLike, timeout: float = -1, say: Callable[[str], None] = lambda text: None
-) -> Iterator[None]:
+def lock(directory: str | os.PathLike, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """Hold a run for one process: another process waits, and then finds what the first has written.
 
     The lock is freed when its process ends, however it ends.
 
-    :param timeout: seconds to wait, unlimited if negative
     :param say: called with a message if another process holds the run
-    :raises filelock.Timeout: if another process holds the run for longer than ``timeout``
     """
     run = Path(directory).absolute()
     if len(run.parts) < 7 or run.parts[-6] != "runs":
         raise ValueError(f"{directory} is not the directory of a run")
     path = run.parents[5] / ".locks" / f"{digest('/'.join(run.parts[-5:]))}.lock"
-    with hold(path, timeout, lambda: say(f"another process is at {directory}: waiting until it ends")):
+    with hold(path, lambda: say(f"another process is at {directory}: waiting until it ends")):
         yield
 
 
 @contextmanager
-def hold(path: Path, timeout: float = -1, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+def hold(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold a lock in a folder beside the results; everybody who can write to the results can acquire it."""
     from filelock import FileLock, Timeout
 
@@ -394,7 +378,7 @@ def hold(path: Path, timeout: float = -1, on_wait: Callable[[], None] = lambda: 
             held.acquire(timeout=0)
         except Timeout:
             on_wait()
-            held.acquire(timeout=timeout)
+            held.acquire()
     try:
         yield
     finally:

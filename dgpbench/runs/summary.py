@@ -61,11 +61,11 @@ def of_run(record: Mapping[str, Any], directory: Path | str) -> str:
         *column_lines(data),
         *score_lines(scores),
     ]
-    if scores and (missing := [name for name in METRICS if name not in scores]):
+    if missing := [name for name in METRICS if name not in scores]:
         lines.append(f"  not available for this type of prediction: {', '.join(missing)}")
     if "coverage_95" in scores:
         lines.append(f"  {describe_coverage(scores['coverage_95'], data['n_test'])}")
-    seconds = {name: value for name, value in record["seconds"].items() if value is not None}
+    seconds = dict(record["seconds"])
     if len(seconds) > 1:  # the digits shown sum to the total
         named = sum(round(value, 1) for name, value in seconds.items() if name != "total")
         seconds[REST] = max(0.0, round(seconds["total"], 1) - named)

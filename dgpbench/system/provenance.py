@@ -24,9 +24,8 @@ def git_state(source: Path = SOURCE) -> dict[str, Any] | None:
 
     A wheel in the environment of another repository is outside: the source must be the top of a checkout.
     """
-    top = _git(source, "rev-parse", "--show-toplevel")
-    commit = _git(source, "rev-parse", "HEAD")
-    if top is None or commit is None or Path(top).resolve() != source.resolve():
+    top, _, commit = (_git(source, "rev-parse", "--show-toplevel", "HEAD") or "").rpartition("\n")
+    if not commit or Path(top).resolve() != source.resolve():
         return None
     changes = _git(source, "status", "--porcelain", "--", "dgpbench", "conf", "pyproject.toml")
     return {"commit": commit, "dirty": changes != ""}

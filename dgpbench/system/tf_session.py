@@ -52,7 +52,10 @@ def start(num_threads: int, precision: str, device: str = "cpu", *, bare: bool =
             with suppress(RuntimeError):  # TensorFlow has started already, and keeps its threads and devices
                 tf.config.threading.set_intra_op_parallelism_threads(num_threads)
                 tf.config.threading.set_inter_op_parallelism_threads(1)
-                _choose(device)
+                gpus = [] if device == "cpu" else tf.config.list_physical_devices("GPU")[:1]
+                for each in gpus:
+                    tf.config.experimental.set_memory_growth(each, True)  # other processes may use the same GPU
+                tf.config.set_visible_devices(gpus, "GPU")
             tf.config.experimental.enable_tensor_float_32_execution(False)  # products of 10 bits on a GPU
             tf.constant(0.0)  # the devices print messages at their first use
             tf.get_logger().setLevel("ERROR")  # each run of a sweep traces its own functions, which is meant
@@ -81,23 +84,13 @@ def _keep_freed_memory() -> None:
             libc.mallopt(parameter, value)
 
 
-def _choose(device: str) -> None:
-    import tensorflow as tf
-
-    gpus = [] if device == "cpu" else tf.config.list_physical_devices("GPU")[:1]
-    for each in gpus:
-        tf.config.experimental.set_memory_growth(each, True)  # other processes may use the same GPU
-    tf.config.set_visible_devices(gpus, "GPU")
-
-
 def gpu() -> str | None:
     """Return the name of the GPU that this process computes on, such as 'NVIDIA H100 80GB HBM3', or None."""
     if "tensorflow" not in sys.modules:
         return None
     import tensorflow as tf
 
-    names = [gpu_name(each) for each in tf.config.get_visible_devices("GPU")]
-    return names[0] if names else None
+    return next(map(gpu_name, tf.config.get_visible_devices("GPU")), None)
 
 
 def gpu_name(device: Any) -> str:

@@ -260,7 +260,7 @@ def test_the_test_rows_reach_no_fitted_value(tmp_path, monkeypatch):
     for spoil in (False, True):
         chosen["spoil"] = spoil
         assert main(["run", "method=star", f"results_dir={tmp_path / str(spoil)}", *SMOKE]) == 0
-        posteriors.append(store.read_posterior(next((tmp_path / str(spoil)).rglob(store.RECORD)).parent))
+        posteriors.append(store.read_arrays(next((tmp_path / str(spoil)).rglob(store.POSTERIOR))))
     for name, values in posteriors[0].items():
         np.testing.assert_array_equal(values, posteriors[1][name])
 

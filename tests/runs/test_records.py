@@ -32,7 +32,7 @@ def test_a_run_reads_back_as_it_was_written(run):
     assert record["schema"] == store.SCHEMA
     assert sorted(record["files"]) == ["points.parquet", "posterior.npz", "trace.parquet"]
     pd.testing.assert_frame_equal(pd.read_parquet(run / "points.parquet"), POINTS)
-    np.testing.assert_array_equal(store.read_posterior(run)["mean_1"], np.arange(3.0))
+    np.testing.assert_array_equal(store.read_arrays(run / store.POSTERIOR)["mean_1"], np.arange(3.0))
     assert store.verify_run(run) == []
     assert sorted(os.listdir(run)) == ["points.parquet", "posterior.npz", "record.json", "trace.parquet"]
 

@@ -46,7 +46,8 @@ def save_run_figure(run_directory: str | Path, output: str | Path | None = None)
     who, trace_file = record["identity"], run_directory / store.TRACE
     method = summary.of_method(who["method"], who["num_layers"], record["config"]["method"])
     target = str(record["config"].get("dataset", {}).get("target") or "y")
-    arrays = store.read_posterior(run_directory, posterior_file.PICTURED) if store.POSTERIOR in record["files"] else {}
+    is_kept, path = store.POSTERIOR in record["files"], run_directory / store.POSTERIOR
+    arrays = store.read_arrays(path, posterior_file.PICTURED) if is_kept else {}
     figure = run_figure(
         pd.read_parquet(run_directory / store.POINTS),
         pd.read_parquet(trace_file) if trace_file.exists() else None,

@@ -53,7 +53,7 @@ def posterior(run: pd.Series) -> dict[str, np.ndarray]:
     """
     _require_files(run.to_frame().T, store.POSTERIOR)
     try:
-        return store.read_posterior(run["path"])
+        return store.read_arrays(Path(run["path"], store.POSTERIOR))
     except FileNotFoundError:
         raise UserError(f"{run['path']} has no {store.POSTERIOR}, which this figure is drawn from") from None
 
