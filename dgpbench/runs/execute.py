@@ -63,17 +63,21 @@ def execute_together(runs: Sequence[Run]) -> list[Outcome]:
     """
     try:
         with ExitStack() as open_until_recorded:
-            problems, monitors = [], []
-            for number, run in enumerate(runs):
+            problems = []
+            for run in runs:
                 table = datasets.load(run.dataset)
                 open_until_recorded.enter_context(store.lock(run.directory))
                 if (finished := finished_outcome(run)) is not None:  # by another process, since the runs were planned
                     raise UserError(finished.message.splitlines()[0])
                 problems.append(prepare(run, table))
-                shown = run if number == 0 else run.without_progress()
-                monitored = monitoring(shown, table, timeout_seconds=run.limits.seconds)
-                monitors.append(open_until_recorded.enter_context(monitored))
             if len({problem.train.X.shape for problem in problems}) == 1:
+                shown = [runs[0], *(run.without_progress() for run in runs[1:])]
+                monitors = [  # their time begins when every run is held
+                    open_until_recorded.enter_context(
+                        monitoring(run, problem.table, timeout_seconds=run.limits.seconds)
+                    )
+                    for run, problem in zip(shown, problems, strict=True)
+                ]
                 started, start = datetime.now(UTC), time.perf_counter()
                 seeds = [seeds_of(run, problem.table) for run, problem in zip(runs, problems, strict=True)]
                 fits = fit_together(runs[0], [problem.train for problem in problems], seeds, monitors)

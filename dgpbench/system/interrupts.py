@@ -34,13 +34,13 @@ def handled(numbers: Iterable[signal.Signals] = (signal.SIGINT, signal.SIGTERM))
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Defer a first signal until ``raise_pending`` is called, or the block ends."""
+    """Defer a first signal until ``raise_pending`` is called, or the block ends, even by an error."""
     _State.waiting, _State.pending = True, None
     try:
         yield
     finally:
         _State.waiting = False
-    raise_pending()
+        raise_pending()
 
 
 def is_pending() -> bool:

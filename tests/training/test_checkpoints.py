@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dgpbench.cli import main
+from dgpbench.errors import Diverged
 from dgpbench.runs import store
 from dgpbench.system import interrupts
 from dgpbench.training.checkpoints import Checkpoints
@@ -152,6 +153,16 @@ def test_a_signal_waits_for_the_end_of_a_deferred_block_and_is_then_raised():
         interrupted_block()
     assert passed
     assert raised.value.args == ("SIGTERM",)
+
+
+def test_a_signal_is_raised_where_the_deferred_block_ends_in_an_error():
+    def diverging_block():
+        with interrupts.handled(), interrupts.deferred():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise Diverged("in the same step")
+
+    with pytest.raises(KeyboardInterrupt):
+        diverging_block()
 
 
 @pytest.mark.full
