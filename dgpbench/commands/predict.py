@@ -133,19 +133,16 @@ def _predicted(
 
     empty = True
     for frame in parts(path, reading, [*model.description.encoder.names, *copied], ROWS_AT_ONCE):
-        if not len(frame):
-            continue
         empty, X = False, model.inputs(frame, str(path), reading, unknown)
         for name in copied:
             if name not in frame.columns:
                 near = did_you_mean(name, frame.columns)
                 columns = ", ".join(frame.columns[:30])
                 raise UserError(f"--id {name} is not a column of {path}; its columns are {columns}{near}")
-        ids = frame[copied]
+        ids = frame[copied].astype(object)  # copied as they are, without a number format
         predictions = pd.concat([_written(prediction_columns(each, quantiles)) for each in model.in_chunks(X)])
         if twice := sorted({*ids.columns} & {*predictions.columns}):
             raise UserError(f"--id {twice[0]}: the predictions have a column of that name; rename it in {path}")
-        ids = ids.astype(object)  # copied as they are, without a number format
         yield pd.concat([ids.reset_index(drop=True), predictions.reset_index(drop=True)], axis=1)
     if empty:
         raise UserError(f"{path} has no rows below its header: nothing to predict")
