@@ -19,12 +19,11 @@ class ShortRepr:
     """A ``repr`` with the shapes of arrays instead of their numbers, for a dataclass with ``repr=False``."""
 
     def __repr__(self) -> str:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # this class is no dataclass
-        shown = {
-            name: f"array{value.shape}" if isinstance(value, np.ndarray) else repr(value)
-            for name, value in values.items()
-        }
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+        shown = []
+        for each in fields(self):  # type: ignore[arg-type]  # this class is no dataclass
+            value = getattr(self, each.name)
+            shown.append(f"{each.name}=" + (f"array{value.shape}" if isinstance(value, np.ndarray) else repr(value)))
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
