@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     output = "a csv file, also as .gz, .bz2 or .xz (default: standard output)"
     parser.add_argument("--output", metavar="FILE", help=output)
     quantiles = "probabilities (default: 0.05,0.5,0.95)"
-    parser.add_argument("--quantiles", default="0.05,0.5,0.95", metavar="P,...", help=quantiles)
+    parser.add_argument("--quantiles", type=_quantiles, default="0.05,0.5,0.95", metavar="P,...", help=quantiles)
     copied = "a column of FILE to copy to the predictions (repeatable)"
     parser.add_argument("--id", action="append", default=[], metavar="COLUMN", help=copied)
     add_overrides(parser, "file format, if it differs from the training file's, such as dataset.encoding=utf-16")
@@ -44,13 +44,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def predict(options: Namespace) -> int:
     """Read, predict and write some thousands of rows at a time, so that a million rows fit in memory."""
-    quantiles = _quantiles(options.quantiles)
     model = load(options.model)
     if not model.description.family.startswith(OUTSIDE):  # a plug-in may use tf.keras
         tf_session.start(model.description.num_threads, model.description.settings.precision, bare=True)
     path, unknown = Path(options.table), Counter[tuple[str, str]]()
     reading = _reading(model, options.overrides)
-    parts = _predicted(model, path, reading, quantiles, list(dict.fromkeys(options.id)), unknown)
+    parts = _predicted(model, path, reading, options.quantiles, list(dict.fromkeys(options.id)), unknown)
     if options.output is None:
         for number, frame in enumerate(parts):
             frame.to_csv(sys.stdout, index=False, header=number == 0)
