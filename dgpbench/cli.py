@@ -187,7 +187,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if rest:
         options.overrides = [*options.overrides, *rest]
     for name, value in vars(options).items():  # of an unset variable of a shell; Path("") is the current folder
-        if value == "" and name != "quantiles":
+        if value == "":
             flag = f"--{name}" if any(text.startswith(f"--{name}") for text in arguments) else name
             raise UserError(f"argument {flag}: must not be empty; {advice}")
     return options

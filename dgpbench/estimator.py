@@ -25,6 +25,7 @@ from dgpbench.predictive.distribution import PredictiveDistribution
 from dgpbench.predictive.warped import Densities
 from dgpbench.runs.resolve import Run, resolve_overrides
 from dgpbench.saved_model import fit_model, quantile_name
+from dgpbench.system.progress import counted
 
 groups.find_by(plugins.__name__)
 OUTPUTS = ("default", "pandas")
@@ -96,11 +97,8 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the predictive mean [N], and with ``return_std`` the standard deviation [N] of y, noise included."""
-        means, deviations = [], []
-        for mixture in self._mixtures(X):
-            means.append(mixture.mean[:, 0])
-            deviations.append(np.sqrt(mixture.variance[:, 0]))
-        mean, deviation = (self._output(np.concatenate(parts), X) for parts in (means, deviations))
+        parts = [(mixture.mean[:, 0], np.sqrt(mixture.variance[:, 0])) for mixture in self._mixtures(X)]
+        mean, deviation = (self._output(np.concatenate(each), X) for each in zip(*parts, strict=True))
         return (mean, deviation) if return_std else mean
 
     def predict_quantiles(self, X: Any, q: Sequence[float] = (0.05, 0.5, 0.95)) -> Any:
@@ -161,11 +159,9 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
                 raise UserError(f"y has {len(targets.columns)} columns: a regression predicts one")
             y = targets.iloc[:, 0]
         target = str("y" if getattr(y, "name", None) is None else y.name)
-        _refuse_dates(y, "y")
         if frame is None:
             if named := [key for key in LISTS if isinstance(names := getattr(settings, key), list) and names]:
                 raise UserError(f"dataset.{named[0]} names columns, and X has no names: pass a DataFrame")
-            _refuse_dates(X, "X")
             X = _numbers(X, "X", settings)
             gaps = True if settings.missing == "refuse" else "allow-nan"
             X = validate_data(self, X, dtype=np.float64, ensure_all_finite=gaps, ensure_min_samples=2)
@@ -179,8 +175,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
         check_consistent_length(frame, y)
         if missing := int((~Cells.of(pd.Series(y), settings).present).sum()):
             marks = f"dataset.na_values={settings.na_values}"
-            values = f"{missing:,} value{'s' * (missing != 1)}"
-            raise UserError(f"y has {values} that {marks} marks as missing: leave out their rows")
+            raise UserError(f"y has {counted(missing, 'value')} that {marks} marks as missing: leave out their rows")
         return of_frame(frame, y, target, settings)
 
     def _mixtures(self, X: Any) -> Iterator[Densities]:
@@ -195,7 +190,6 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
             elif not encoder.takes_arrays:
                 raise UserError("the model has non-numeric columns: pass a DataFrame with column names")
             else:
-                _refuse_dates(X, "X")
                 X = _numbers(X, "X", self.model_.description.reading)
                 gaps = "allow-nan" if encoder.schema.missing == "impute" else True
                 X = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite=gaps)
@@ -231,16 +225,15 @@ def _as_frame(table: Any) -> Any:
     return table.set_axis(names, axis=1)
 
 
-def _refuse_dates(values: Any, name: str) -> None:
-    """Refuse an array of dates or times: as numbers, they would be counts of an unknown unit."""
-    if np.asarray(values).dtype.kind in "mM":
-        raise UserError(f"{name} contains dates or times; convert it to numbers, such as days since the first")
-
-
 def _numbers(values: Any, name: str, settings: TableSettings) -> Any:
-    """Return an array with its texts as numbers, read like the cells of a frame, and its masked values as NaN."""
+    """Return an array with its texts as numbers, read like the cells of a frame, and its masked values as NaN.
+
+    Dates and times are refused: as numbers, they would be counts of an unknown unit.
+    """
     import pandas as pd
 
+    if np.asarray(values).dtype.kind in "mM":
+        raise UserError(f"{name} contains dates or times; convert it to numbers, such as days since the first")
     if np.ma.is_masked(values):
         values = values.astype(np.float64).filled(np.nan)
     array = np.asarray(values)

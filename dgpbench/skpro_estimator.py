@@ -54,8 +54,7 @@ class DeepGPProbaRegressor(BaseProbaRegressor):
 
     def _predict_proba(self, X: pd.DataFrame) -> NormalMixture:
         mixture = self.regressor_.predict_dist(_named(X)).mixture
-        if not isinstance(mixture, GaussianMixture):
-            raise ValueError(f"method={self.method} does not predict a normal mixture, which skpro requires")
+        assert isinstance(mixture, GaussianMixture)  # since _fit refuses a transform of the target
         S, N, _ = mixture.means.shape
         mu, sigma = (np.swapaxes(values, 0, 1) for values in (mixture.means, np.sqrt(mixture.variances)))
         weights = np.full(S, 1 / S) if mixture.weights is None else mixture.weights

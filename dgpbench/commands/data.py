@@ -24,11 +24,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def data(options: Namespace) -> int:
     """Execute one action; return 1 if a data set is not available or a file is damaged."""
     if options.action == "where":
-        where = datasets.where()
-        print(f"cache   {where.cache} ({len(where.files)} files; DGPBENCH_CACHE moves it)")
-        print(f"mirror  {where.mirror or 'none (DGPBENCH_MIRROR names a directory or URL laid out as <host>/<path>)'}")
-        for path in where.files:
-            print(f"  {path.relative_to(where.cache)}  {path.stat().st_size:,} bytes")
+        cache, mirror, files = datasets.where()
+        print(f"cache   {cache} ({len(files)} files; DGPBENCH_CACHE moves it)")
+        print(f"mirror  {mirror or 'none (DGPBENCH_MIRROR names a directory or URL laid out as <host>/<path>)'}")
+        for path in files:
+            print(f"  {path.relative_to(cache)}  {path.stat().st_size:,} bytes")
         return 0
     if options.action == "import":
         rows = datasets.import_path(options.path)

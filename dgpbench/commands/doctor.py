@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
@@ -53,8 +52,8 @@ def _checks() -> Iterator[Check]:
     )
     for requirement in _required(""):
         found, fine = _installed(requirement)
-        plain = re.sub(r"\[.*?\]", "", f"{requirement.name}{requirement.specifier}")
-        yield Check(requirement.name, found, fine, "" if fine else f"pip install '{plain}'")
+        fix = "" if fine else f"pip install '{requirement.name}{requirement.specifier}'"
+        yield Check(requirement.name, found, fine, fix)
     try:
         tf_session.start(1, "float64")
         import pyarrow  # noqa: F401  its newest versions install beside numpy 1 but cannot be imported
@@ -68,7 +67,7 @@ def _checks() -> Iterator[Check]:
             found, fine = _installed(requirement)
             fix = "" if fine else f"pip install 'dgpbench[{extra}]'"
             yield Check(f"extra {extra}", f"{requirement.name} {found}", None, fix)
-    where = datasets.where()
+    cache, mirror, files = datasets.where()
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 
@@ -77,8 +76,8 @@ def _checks() -> Iterator[Check]:
         yield Check("GPU", ", ".join(names) or "none", None, how)
     yield Check("cores", str(os.cpu_count()), None, "num_threads= sets how many one run uses (default 1)")
     yield Check("memory", f"{psutil.virtual_memory().total / 2**30:.0f} GiB", None)
-    yield Check("cache", f"{where.cache} ({len(where.files)} files)", None, "DGPBENCH_CACHE moves it")
-    yield Check("mirror", where.mirror or "none", None, "" if where.mirror else "DGPBENCH_MIRROR names one")
+    yield Check("cache", f"{cache} ({len(files)} files)", None, "DGPBENCH_CACHE moves it")
+    yield Check("mirror", str(mirror or "none"), None, "" if mirror else "DGPBENCH_MIRROR names one")
 
 
 def _required(extra: str) -> list[Any]:

@@ -68,9 +68,8 @@ class TimeLeft:
             if key not in known:
                 known[key] = records.like(run)
                 if known[key] is None and "n" in run.dataset:
-                    sizes = declared_sizes(run)
-                    size = (sizes.num_rows, sizes.num_features)
-                    known[key] = records.scaled(run, *size) or cost.least_seconds(run, *size)
+                    rows, features, _ = declared_sizes(run)
+                    known[key] = records.scaled(run, rows, features) or cost.least_seconds(run, rows, features)
             times.append(known[key])
         estimates = [each for each in times if isinstance(each, Estimate)]
         return cls(estimates, [each for each in times if not isinstance(each, Estimate)])

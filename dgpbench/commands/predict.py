@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     output = "a csv file, also as .gz, .bz2 or .xz (default: standard output)"
     parser.add_argument("--output", metavar="FILE", help=output)
     quantiles = "probabilities (default: 0.05,0.5,0.95)"
-    parser.add_argument("--quantiles", default="0.05,0.5,0.95", metavar="P,...", help=quantiles)
+    parser.add_argument("--quantiles", type=_quantiles, default="0.05,0.5,0.95", metavar="P,...", help=quantiles)
     copied = "a column of FILE to copy to the predictions (repeatable)"
     parser.add_argument("--id", action="append", default=[], metavar="COLUMN", help=copied)
     add_overrides(parser, "file format, if it differs from the training file's, such as dataset.encoding=utf-16")
@@ -44,13 +44,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def predict(options: Namespace) -> int:
     """Read, predict and write some thousands of rows at a time, so that a million rows fit in memory."""
-    quantiles = _quantiles(options.quantiles)
     model = load(options.model)
     if not model.description.family.startswith(OUTSIDE):  # a plug-in may use tf.keras
         tf_session.start(model.description.num_threads, model.description.settings.precision, bare=True)
     path, unknown = Path(options.table), Counter[tuple[str, str]]()
     reading = _reading(model, options.overrides)
-    parts = _predicted(model, path, reading, quantiles, list(dict.fromkeys(options.id)), unknown)
+    parts = _predicted(model, path, reading, options.quantiles, list(dict.fromkeys(options.id)), unknown)
     if options.output is None:
         for number, frame in enumerate(parts):
             frame.to_csv(sys.stdout, index=False, header=number == 0)
@@ -133,19 +132,16 @@ def _predicted(
 
     empty = True
     for frame in parts(path, reading, [*model.description.encoder.names, *copied], ROWS_AT_ONCE):
-        if not len(frame):
-            continue
         empty, X = False, model.inputs(frame, str(path), reading, unknown)
         for name in copied:
             if name not in frame.columns:
                 near = did_you_mean(name, frame.columns)
                 columns = ", ".join(frame.columns[:30])
                 raise UserError(f"--id {name} is not a column of {path}; its columns are {columns}{near}")
-        ids = frame[copied]
+        ids = frame[copied].astype(object)  # copied as they are, without a number format
         predictions = pd.concat([_written(prediction_columns(each, quantiles)) for each in model.in_chunks(X)])
         if twice := sorted({*ids.columns} & {*predictions.columns}):
             raise UserError(f"--id {twice[0]}: the predictions have a column of that name; rename it in {path}")
-        ids = ids.astype(object)  # copied as they are, without a number format
         yield pd.concat([ids.reset_index(drop=True), predictions.reset_index(drop=True)], axis=1)
     if empty:
         raise UserError(f"{path} has no rows below its header: nothing to predict")

@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
-from pathlib import Path
 
 from dgpbench.commands.console import add_item, say
 from dgpbench.commands.figure import default_path, draw
@@ -53,7 +52,7 @@ def _on_this_machine(item: Item, options: Namespace) -> int:
     It is at least 1 if earlier failures remain.
     """
     runs = plan_of(item)
-    todo = _todo(runs, options, MISSING, CONFLICT)
+    todo = _todo(runs, item, options, MISSING, CONFLICT)
     say(f"{item.name}: {counted(len(runs), 'run')}, {len(todo):,} to do")
     _say_blocked(runs, options)
     print_line = engine.terminal_report(len(todo))
@@ -62,9 +61,9 @@ def _on_this_machine(item: Item, options: Namespace) -> int:
         print_line(number, run, with_picture(run, outcome))
 
     if options.batch_splits:
-        ended = engine.engine_of_cells(_runs_of(todo, item), report)
+        ended = engine.engine_of_cells(todo, report)
     else:
-        ended = engine.engine(_runs_of(todo, item), options.workers, report)
+        ended = engine.engine(todo, options.workers, report)
     if ended:
         say(f"{counted(len(ended), 'run')}: {outcomes.summary(ended)}")
     failures = 0 if options.retry_failed else count(runs)[BROKEN]
@@ -73,10 +72,14 @@ def _on_this_machine(item: Item, options: Namespace) -> int:
     return max(outcomes.exit_code(ended), int(failures > 0))
 
 
-def _todo(runs: list[Planned], options: Namespace, *states: str) -> list[Planned]:
-    """Return the runs in some states, with --retry-failed also those that failed or wait for one that did."""
+def _todo(runs: list[Planned], item: Item, options: Namespace, *states: str) -> list[Run]:
+    """Return the runs in some states, with --retry-failed also those that failed or wait for one that did.
+
+    They draw pictures of single runs only on request.
+    """
     states = (*states, BROKEN, BLOCKED) if options.retry_failed else states
-    return [each for each in runs if each.state in states]
+    chosen = [each.run for each in runs if each.state in states]
+    return [replace(run, limits=replace(run.limits, plot="plot" in item.external)) for run in chosen]
 
 
 def _say_blocked(runs: list[Planned], options: Namespace) -> None:
@@ -85,19 +88,13 @@ def _say_blocked(runs: list[Planned], options: Namespace) -> None:
             say(f"not run: {each.why}")
 
 
-def _runs_of(planned: list[Planned], item: Item) -> list[Run]:
-    """Return the runs to execute, with pictures of single runs only on request."""
-    pictures = "plot" in item.external
-    return [replace(each.run, limits=replace(each.run.limits, plot=pictures)) for each in planned]
-
-
 def _on_cluster(item: Item, options: Namespace) -> int:
     """Submit what neither records nor queued jobs have; return 1 after failures or conflicts."""
     launcher = slurm.read_launcher(options.launcher)
     runs = plan_of(item)
     _say_blocked(runs, options)
-    if todo := _todo(runs, options, MISSING):
-        slurm.submit_missing(_runs_of(todo, item), launcher, item.results_dir, say, waiting=options.wait)
+    if todo := _todo(runs, item, options, MISSING):
+        slurm.submit_missing(todo, launcher, item.results_dir, say, waiting=options.wait)
     counts = count(plan_of(item))
     say(f"{item.name}: " + ", ".join(f"{number} {state}" for state, number in counts.items() if number))
     return int(counts[BROKEN] + counts[CONFLICT] > 0)
@@ -114,6 +111,6 @@ def _render(item: Item, options: Namespace) -> None:
                 print(f"- {share.text}")
     if item.figure:
         try:
-            draw(item, frame, Path(default_path(item, "png")))
+            draw(item, frame, default_path(item, "png"))
         except UserError as refusal:  # an item without a finished run has no picture; the runs' exit code stands
             say(f"dgpbench: {refusal}")

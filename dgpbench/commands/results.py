@@ -61,13 +61,12 @@ def verify(options: Namespace) -> int:
     print(f"{number} records, {damaged} damaged")
     if compact:
         print(f"{compact:,} compact records, {len(problems)} problems")
-    differ = False
+    differences: list[str] = []
     if options.rescore:
         rescored = [rerun.rescore(*run) for run in finished if run[0].is_dir()]  # others are in quarantine
         differences = [problem for each in rescored for problem in each.problems]
         print("\n".join([*differences, *rerun.summary(rescored)]))
-        differ = bool(differences)
-    return int(damaged > 0 or bool(problems) or differ)
+    return int(bool(damaged or problems or differences))
 
 
 def _quarantine(folder: Path, run: Path) -> str:
@@ -142,8 +141,8 @@ def redo(options: Namespace) -> int:
         return _redo(*_named(options.overrides))
     matching = _done_runs(options.overrides)
     if options.random:
-        return _redo(_stored(random.SystemRandom().choice(matching)))
-    codes = {path: _redo(_stored(path)) for path in matching}
+        return _redo(*_named([random.SystemRandom().choice(matching)]))
+    codes = {path: _redo(*_named([path])) for path in matching}
     wrong = [path for path, code in codes.items() if code]
     print(f"{len(codes) - len(wrong)} of {len(codes)} runs agree with their records")
     for path in wrong:
@@ -151,13 +150,7 @@ def redo(options: Namespace) -> int:
     return max(codes.values())
 
 
-def _stored(path: str) -> StoredRecord:
-    stored = store.named(path)
-    assert stored is not None
-    return stored
-
-
-def _redo(stored: StoredRecord, table: Sequence[str] = ()) -> int:
+def _redo(stored: StoredRecord, table: Sequence[str]) -> int:
     from dgpbench.runs import rerun
     from dgpbench.runs.execute import execute
 

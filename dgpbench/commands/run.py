@@ -34,6 +34,25 @@ EXAMPLES = (
     ("method=sgp", "optimiser=natgrad_adam"),
 )
 
+HELP = """dgpbench run [GROUP=NAME ...] [SETTING=VALUE ...] [flags]
+
+Train one method on one split of one data set, score it, and keep a record below results/runs.
+
+  dgpbench run method=star dataset=kin8nm budget=laptop
+  dgpbench run method=star,mf dataset=boston 'split=range(10)' --multirun
+  dgpbench run dataset=csv dataset.path=table.csv dataset.target=price method=mf
+
+Groups (later wins: method < protocol < budget < command line):
+{groups}
+
+Settings [of the families, optimisers or tasks that have them, if not all do]. Defaults are for
+protocol=lindinger2020 budget=paper; `dgpbench run GROUP=NAME ... --cfg job` prints those of others:
+{settings}
+
+Flags: --multirun (-m) runs every combination of comma-separated values, 'range(10)' or 'glob(*)', which a
+shell needs quoted; --cfg job prints the configuration and runs nothing; --hydra-help explains the rest.
+--plugin FILE loads methods from a Python file.
+A value with commas, '=' or brackets needs quotes inside the shell's."""
 MODES = ({"--multirun", "-m"}, {"--cfg", "-c"}, {"--info", "-i"})  # Hydra takes one of them
 OWNERS = {"method": "family", "training": "optimiser", "task": "name", "dataset": "kind"}
 
@@ -101,13 +120,13 @@ def with_picture(run: Run, outcome: Outcome) -> Outcome:
     from dgpbench.report.figures.run_figure import save_run_figure
 
     try:
-        picture = save_run_figure(Path(outcome.directory))
+        line = f"picture: {save_run_figure(Path(outcome.directory))}"
     except UserError as nothing:
-        return replace(outcome, message=f"{outcome.message}\nno picture: {nothing}")
+        line = f"no picture: {nothing}"
     except Exception as problem:  # matplotlib, fonts, a full disk: the record is written nevertheless
         again = f"`dgpbench show {outcome.directory} --plot` tries again"
-        return replace(outcome, message=f"{outcome.message}\nno picture ({type(problem).__name__}: {problem}); {again}")
-    return replace(outcome, message=f"{outcome.message}\npicture: {picture}")
+        line = f"no picture ({type(problem).__name__}: {problem}); {again}"
+    return replace(outcome, message=f"{outcome.message}\n{line}")
 
 
 def call_hydra(arguments: Sequence[str]) -> int:
@@ -136,34 +155,12 @@ def call_hydra(arguments: Sequence[str]) -> int:
 
 def help_text() -> str:
     """Return the help of ``dgpbench run``: groups with their choices, settings, Hydra's flags."""
-    lines = [
-        "dgpbench run [GROUP=NAME ...] [SETTING=VALUE ...] [flags]",
-        "",
-        "Train one method on one split of one data set, score it, and keep a record below results/runs.",
-        "",
-        "  dgpbench run method=star dataset=kin8nm budget=laptop",
-        "  dgpbench run method=star,mf dataset=boston 'split=range(10)' --multirun",
-        "  dgpbench run dataset=csv dataset.path=table.csv dataset.target=price method=mf",
-        "",
-        "Groups (later wins: method < protocol < budget < command line):",
+    choices = [f"  {group + '=':<12}{', '.join(groups.names(group))}" for group in groups.GROUPS]
+    settings = [
+        f"  {key + '=':<32}{meaning} ({accepted}; default {default})" + (f"  [{owners}]" if owners else "")
+        for key, meaning, accepted, default, owners in settings_rows()
     ]
-    lines += [f"  {group + '=':<12}{', '.join(groups.names(group))}" for group in groups.GROUPS]
-    lines += [
-        "",
-        "Settings [of the families, optimisers or tasks that have them, if not all do]. Defaults are for",
-        "protocol=lindinger2020 budget=paper; `dgpbench run GROUP=NAME ... --cfg job` prints those of others:",
-    ]
-    for key, meaning, accepted, default, owners in settings_rows():
-        of = f"  [{owners}]" if owners else ""
-        lines.append(f"  {key + '=':<32}{meaning} ({accepted}; default {default}){of}")
-    lines += [
-        "",
-        "Flags: --multirun (-m) runs every combination of comma-separated values, 'range(10)' or 'glob(*)', which a",
-        "shell needs quoted; --cfg job prints the configuration and runs nothing; --hydra-help explains the rest.",
-        "--plugin FILE loads methods from a Python file.",
-        "A value with commas, '=' or brackets needs quotes inside the shell's.",
-    ]
-    return "\n".join(lines)
+    return HELP.format(groups="\n".join(choices), settings="\n".join(settings))
 
 
 def settings_rows() -> list[tuple[str, str, str, str, str]]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -22,21 +21,6 @@ Check the arguments of `run` and its data, and print what it would do; run nothi
 --plugin FILE loads methods from a Python file.
 The time is that of finished runs that differ in split or seed only. Without such runs it is a range, estimated from
 the counted matrix products of training and the rate of this machine."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The data of one run: training rows, test rows, varying features, and two descriptions.
-
-    :param table: the table in words
-    :param columns: the encoding of each column, a line each
-    """
-
-    num_rows: int
-    num_test_rows: int
-    num_features: int
-    table: str
-    columns: Sequence[str] = ()
 
 
 def validate(arguments: Sequence[str]) -> int:
@@ -72,29 +56,30 @@ def _preview(run: Run, table: "Table | None") -> list[str]:
     from dgpbench.runs.problem import check_sizes, prepare
 
     finished = finished_outcome(run)
+    columns: list[str] = []
     if table is None:
-        sizes = declared_sizes(run)
-        check_sizes(run, sizes.num_rows, sizes.num_features, sizes.num_test_rows)
+        num_rows, num_features, num_test = declared_sizes(run)
+        check_sizes(run, num_rows, num_features, num_test)
+        name, total, rest = run.dataset["name"], run.dataset["n"], "not downloaded yet (dgpbench data fetch)"
     else:
         problem = prepare(run, table)
-        features = problem.train.X.shape[1]
-        words = f"{table.name}: {table.num_rows:,} rows, {counted(features, 'feature')}, target {table.target_name}"
+        (num_rows, num_features), num_test = problem.train.X.shape, len(problem.test.X)
+        name, total, rest = table.name, table.num_rows, f"target {table.target_name}"
         columns = summary.column_lines(problem.described_split())
-        sizes = Sizes(len(problem.train.X), len(problem.test.X), features, words, columns)
     if run.init_from is not None:
         initial_parameters(run)
         if table is not None:
             initial_identity(run, table)
     return [
-        f"{sizes.table}; {sizes.num_rows:,} train and {sizes.num_test_rows:,} test",
-        *sizes.columns,
-        f"{summary.of_start(run, sizes.num_rows)}\n  {forecast(run, sizes.num_rows, sizes.num_features)}",
+        f"{name}: {total:,} rows, {counted(num_features, 'feature')}, {rest}; {num_rows:,} train and {num_test:,} test",
+        *columns,
+        f"{summary.of_start(run, num_rows)}\n  {forecast(run, num_rows, num_features)}",
         *([] if finished is None else [finished.message.splitlines()[0]]),
     ]
 
 
-def declared_sizes(run: Run) -> Sizes:
-    """Return the sizes that follow from the data set's file in conf/, without its data."""
+def declared_sizes(run: Run) -> tuple[int, int, int]:
+    """Return the training rows, features and test rows that follow from the data set's file in conf/, without data."""
     import numpy as np
 
     from dgpbench.data.splits import make_split
@@ -105,7 +90,4 @@ def declared_sizes(run: Run) -> Sizes:
     table = Table(spec["name"], rows[:, None], rows, ("row",), spec["target"])
     known = {**spec, "digest_xy_ordered": table.digest_xy_ordered}  # published splits need only the size here
     split = make_split(table, run.task, run.split, known)
-    words = (
-        f"{spec['name']}: {spec['n']:,} rows, {counted(spec['d'], 'feature')}, not downloaded yet (dgpbench data fetch)"
-    )
-    return Sizes(len(split.train), len(split.test), spec["d"], words)
+    return len(split.train), spec["d"], len(split.test)

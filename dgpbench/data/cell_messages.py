@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dgpbench.data.cells import EXACT, MARKS, Cells, TableSettings, parse
+from dgpbench.system.progress import counted
 
 SHOWN = 3  # cells, and names
 LENGTH = 40  # of a quoted text
@@ -86,7 +87,7 @@ def places(raw: Mapping[str, Any], chosen: Mapping[str, np.ndarray], first: int 
         plain = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         text = "" if bare else f": {cut(value) if plain else quoted(value)}"
         cells.append(f"row {first + row + 1:,} of {quoted(names[column])}{text}")
-    return f"{count:,} cell{'s' * (count != 1)} ({', '.join(cells)}{', ...' * (count > SHOWN)})"
+    return f"{counted(count, 'cell')} ({', '.join(cells)}{', ...' * (count > SHOWN)})"
 
 
 def of_wrong(
@@ -189,10 +190,9 @@ def _advice_on_marks(
     cells: Mapping[str, Cells], wrong: Mapping[str, np.ndarray], kinds: Mapping[str, str], settings: TableSettings
 ) -> dict[str, str]:
     """Return, by column, the settings of marks that read most cells of all number columns, if any read more."""
-    columns = {name: each for name, each in cells.items() if kinds[name] == "number" and each.is_text.any()}
     samples, readable = {}, {}
-    for name, each in columns.items():
-        if not each.is_category:
+    for name, each in cells.items():
+        if kinds[name] == "number" and each.is_text.any() and not each.is_category:
             samples[name] = _texts(each, wrong.get(name, True)).slice(0, LOOKED_AT)
             readable[name] = _texts(each, ~wrong[name]).slice(0, LOOKED_AT) if name in wrong else samples[name][:0]
     suspects = [name for name in samples if name in wrong]

@@ -243,11 +243,8 @@ def frame_of(table: Any) -> "pd.DataFrame":
     import pandas as pd
     import pyarrow as pa
 
-    whole = {
-        getattr(pa, f"{u}int{bits}")(): pd.array([], f"{u.upper()}Int{bits}").dtype
-        for u in ("", "u")
-        for bits in (8, 16, 32, 64)
-    }
+    names = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+    whole = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in names}
     return pa.table(table).to_pandas(ignore_metadata=True, types_mapper=whole.get)
 
 

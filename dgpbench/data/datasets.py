@@ -136,15 +136,6 @@ class Row(NamedTuple):
     detail: str
 
 
-@dataclass(frozen=True)
-class Where:
-    """Locations of the data sets' files."""
-
-    cache: Path
-    mirror: str | None
-    files: tuple[Path, ...]
-
-
 def fetch(names: Sequence[str] = ()) -> list[Row]:
     """Load each data set once, by default all that are downloaded; status "ready" or "refused"."""
     return [_fetched(name, spec) for name, spec in _chosen(names).items()]
@@ -233,9 +224,8 @@ def _candidates(spec: Mapping[str, Any], file: Path, sha256: str) -> Iterator[tu
             yield from ((required, each, False) for each in others if (suffix == ".zip") == (each.member is not None))
 
 
-def where() -> Where:
+def where() -> tuple[Path, Path | str | None, list[Path]]:
     """Return the cache directory, the mirror and the files in the cache."""
     cache = download.cache_directory()
     files = sorted(path for path in cache.rglob("*") if path.is_file() and not path.name.startswith(".partial-"))
-    mirror = download.mirror()
-    return Where(cache, None if mirror is None else str(mirror), tuple(files))
+    return cache, download.mirror(), files

@@ -12,7 +12,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
@@ -82,9 +82,7 @@ def sources_of(entries: Iterable[Mapping[str, Any]]) -> tuple[Source, ...]:
 def with_unpacked(sources: Sequence[Source]) -> list[Source]:
     """Return the sources, then the unpacked members of archives, where an import puts them; each place once."""
     unpacked = [
-        Source(
-            f"{each.url.rpartition('/')[0]}/{each.member}", each.member_sha256, None, each.member_sha256, each.reader
-        )
+        replace(each, url=f"{each.url.rpartition('/')[0]}/{each.member}", sha256=each.member_sha256, member=None)
         for each in sources
         if each.member
     ]

@@ -17,6 +17,7 @@ import numpy as np
 from dgpbench.data import cell_messages
 from dgpbench.data.cells import Cells, TableSettings, value_of
 from dgpbench.errors import UserError
+from dgpbench.system.progress import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,10 +58,9 @@ class Schema:
 
 
 def _kind(name: str, cells: Cells, settings: TableSettings) -> str:
-    if not isinstance(settings.categorical, str) and name in map(str, settings.categorical):
-        return "category"
-    if not isinstance(settings.dates, str) and name in map(str, settings.dates):
-        return "date"
+    for kind, names in (("category", settings.categorical), ("date", settings.dates)):
+        if not isinstance(names, str) and name in map(str, names):
+            return kind
     if cells.is_category:
         return "category" if settings.categorical == "auto" else "number"
     if not cells.present.any():
@@ -139,7 +139,7 @@ def typed(
                 if known is not None
                 else "dataset.missing=impute fills in the training rows' median, dataset.missing=drop leaves out"
             )
-            affected = f"the {rows:,} row{'s' * (rows != 1)} concerned"
+            affected = f"the {counted(rows, 'row')} concerned"
             clauses.append(f"has no value (NaN) in {places(gaps, bare=True)}: {advice} {affected}")
         raise UserError(f"{where} {'; it also '.join(clauses)}")
     return pd.DataFrame(columns, index=frame.index)
@@ -288,10 +288,10 @@ def describe_unknown_categories(counts: Counter[tuple[str, str]], where: str) ->
     sentences = []
     for name in dict.fromkeys(name for name, _ in counts):
         rows = {text: count for (column, text), count in counts.items() if column == name}
-        number, categories = sum(rows.values()), cell_messages.shown(list(rows))
+        number, categories = counted(sum(rows.values()), "row"), cell_messages.shown(list(rows))
         sentences.append(
-            f"{where} has categories in {name!r} that are not in the training rows ({categories}), in {number:,} "
-            f"row{'s' * (number != 1)}, which count as none of the known ones"
+            f"{where} has categories in {name!r} that are not in the training rows ({categories}), in {number}, "
+            "which count as none of the known ones"
         )
     return sentences
 
@@ -324,7 +324,7 @@ def describe_columns(columns: Sequence[Mapping[str, Any]], most: int = 20) -> li
         else:
             text = kinds[each["kind"]]
             if "fill" in each:
-                text += f", {each['gaps']:,} gap{'s' * (each['gaps'] != 1)} filled with the training rows' median, "
+                text += f", {counted(each['gaps'], 'gap')} filled with the training rows' median, "
                 text += f"{each['fill']:.6g}, and marked in a column"
         lines.append(f"  {each['column']}: {text}")
     return lines + ([f"  and {len(others) - most} more columns"] if len(others) > most else [])

@@ -79,14 +79,10 @@ class Table:
     def _xy(self) -> np.ndarray:
         # Raw cells by their kind: a setting that changes how a column is read changes the table's identity.
         cells = self.X if self.raw is None or self.raw.plain else self.raw.digits()
-        return canonical(np.column_stack([cells, self.y]))
-
-
-def canonical(A: np.ndarray) -> np.ndarray:
-    """Return A as contiguous little-endian float64; adding zero turns -0.0 into 0.0, which compare equal."""
-    return np.ascontiguousarray(np.asarray(A, dtype="<f8") + 0.0)
+        # Adding zero turns -0.0 into 0.0, which compare equal.
+        return np.ascontiguousarray(np.column_stack([cells, self.y]) + 0.0, dtype="<f8")
 
 
 def digest_ordered(A: np.ndarray) -> str:
     """Return the sha256 of the bytes of A, row by row."""
-    return hashlib.sha256(canonical(A).data).hexdigest()
+    return hashlib.sha256(np.ascontiguousarray(A).data).hexdigest()

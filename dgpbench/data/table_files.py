@@ -227,9 +227,7 @@ def _workbook(path: Path, settings: TableSettings) -> "tuple[pd.DataFrame, list[
         raise
     except Exception as error:  # the packages for the two formats have exceptions of their own
         raise UserError(f"{path} is not a workbook: {cut(error, 100)}") from error
-    above = 0
-    while above < len(rows) and not rows[above]:
-        above += 1
+    above = next((number for number, row in enumerate(rows) if row), len(rows))
     if above == len(rows):
         raise UserError(f"sheet {sheet!r} of {path} is empty")
     header = rows[above]

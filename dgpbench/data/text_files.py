@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dgpbench.data.cell_messages import cut
 from dgpbench.data.cells import SEPARATORS, TableSettings
 from dgpbench.errors import UserError
+from dgpbench.system.progress import counted
 from dgpbench.system.provenance import available
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def wrong_length(where: str, row: Sequence[Any], header: Sequence[Any]) -> str:
         advice += "name the first column where R's write.table left that out, or quote separators in cells"
     else:
         advice += "quote separators in cells, or set dataset.separator"
-    cells = f"{len(row):,} cell{'s' * (len(row) != 1)}"
+    cells = counted(len(row), "cell")
     return f"{where} has {cells} ({cut(', '.join(map(str, row[:4])))}), its header {len(header):,}: {advice}"
 
 

@@ -15,6 +15,7 @@ from dgpbench.data.encoding import Schema, UserColumns, check_names, typed
 from dgpbench.data.table import SourceFile, Table
 from dgpbench.data.table_files import read_frame, stem
 from dgpbench.errors import UserError
+from dgpbench.system.progress import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,8 @@ def load(spec: Mapping[str, Any]) -> Table:
         )
     path = Path(settings.path).expanduser()
     frame, questions = read_frame(path, settings)
-    (target,) = _known([settings.target], frame, "dataset.target")
+    target = str(settings.target)
+    _check_known([target], frame, "dataset.target")
     if target in map(str, settings.drop):
         raise UserError(f"dataset.drop names {target}, which is dataset.target: remove it from one of them")
     check_columns(frame, settings)
@@ -130,26 +132,22 @@ def _stacked(frames: "Sequence[pd.DataFrame]") -> "pd.DataFrame":
 def _check_num_rows(table: str, num_rows: int, num_left_out: int, below: str = "") -> None:
     if num_rows < 2:
         rest = f", and {num_left_out:,} left out because of missing values" if num_left_out else ""
-        count = f"{num_rows:,} row{'s' * (num_rows != 1)}"
-        raise UserError(f"{table} has {count}{below}{rest}: a regression needs at least 2")
+        raise UserError(f"{table} has {counted(num_rows, 'row')}{below}{rest}: a regression needs at least 2")
 
 
 def check_columns(frame: "pd.DataFrame", settings: TableSettings) -> None:
     """Refuse settings that name columns which the table lacks."""
     for key in ("drop", "keep", "categorical", "dates"):
         names = getattr(settings, key)
-        _known([] if names is None or isinstance(names, str) else names, frame, f"dataset.{key}")
+        _check_known([] if names is None or isinstance(names, str) else names, frame, f"dataset.{key}")
 
 
-def _known(names: Sequence[Any], frame: "pd.DataFrame", key: str) -> list[str]:
-    """Return names of existing columns as texts."""
-    texts = list(map(str, names))
-    for name in texts:
+def _check_known(names: Sequence[Any], frame: "pd.DataFrame", key: str) -> None:
+    for name in map(str, names):
         if name not in frame.columns:
             columns = ", ".join(cut(each) for each in frame.columns[:30])
             hint = did_you_mean(name, frame.columns)
             raise UserError(f"{key}={cut(name)} is not a column; available: {columns}{hint}")
-    return texts
 
 
 def _check_features(columns: "pd.DataFrame", target: str, path: Path, settings: TableSettings) -> None:

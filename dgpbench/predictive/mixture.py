@@ -19,12 +19,11 @@ class ShortRepr:
     """A ``repr`` with the shapes of arrays instead of their numbers, for a dataclass with ``repr=False``."""
 
     def __repr__(self) -> str:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # this class is no dataclass
-        shown = {
-            name: f"array{value.shape}" if isinstance(value, np.ndarray) else repr(value)
-            for name, value in values.items()
-        }
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+        shown = []
+        for each in fields(self):  # type: ignore[arg-type]  # this class is no dataclass
+            value = getattr(self, each.name)
+            shown.append(f"{each.name}=" + (f"array{value.shape}" if isinstance(value, np.ndarray) else repr(value)))
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,7 +109,10 @@ class GaussianMixture(ShortRepr):
         S, *rows = self.means.shape
         means, deviations = self.means.reshape(S, -1), np.sqrt(self.variances).reshape(S, -1)
         weights = self.relative_weights[..., 0]
-        found = [mixture_quantiles(each, means, deviations, weights) for each in p.ravel()]
+        found = [
+            np.concatenate([_solve(each, means[:, k], deviations[:, k], weights) for k in chunks_of(*means.shape)])
+            for each in p.ravel()
+        ]
         return np.reshape(found, (*p.shape, *rows))
 
     def crps(self, Y: np.ndarray) -> np.ndarray:
@@ -192,19 +194,13 @@ def _mean_absolute(d: np.ndarray, v: np.ndarray) -> np.ndarray:
 # Quantiles, by Newton's method inside a bracket that bisection keeps halving ----------------------------------------
 
 
-def mixture_quantiles(p: float, means: np.ndarray, deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _solve(p: float, means: np.ndarray, deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The y at which ``sum_s w_s Phi((y - m_s) / d_s) = p``, for each of K mixtures, [K].
-
-    Memory does not grow with K.
 
     :param means: [S, K]
     :param deviations: [S, K], positive
     :param weights: S w_s, [S, 1]
     """
-    return np.concatenate([_solve(p, means[:, rows], deviations[:, rows], weights) for rows in chunks_of(*means.shape)])
-
-
-def _solve(p: float, means: np.ndarray, deviations: np.ndarray, weights: np.ndarray) -> np.ndarray:
     from scipy.special import ndtri
 
     # The mixture's quantile lies between the smallest and the largest quantile of its components.

@@ -82,13 +82,7 @@ def of_subset(means: Sequence[np.ndarray], factors: Sequence[np.ndarray], rows: 
 
 
 def of_grid(x: np.ndarray, y: np.ndarray, density: np.ndarray, draws: np.ndarray) -> Arrays:
-    """Return the predictive density and draws over the range of the only feature, in original units.
-
-    :param x: [G]
-    :param y: [K]
-    :param density: [G, K], per unit of y
-    :param draws: [S, G]
-    """
+    """Return the predictive density, per unit of y, and draws over the range of the only feature, in original units."""
     return {"grid_x": x, "grid_y": y, "grid_density": density, "grid_samples": draws}
 
 
@@ -100,12 +94,7 @@ def grid(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def of_draws(x: np.ndarray, y: np.ndarray, hidden: Sequence[np.ndarray]) -> Arrays:
-    """Return draws of the predictive distribution and of the hidden layers at some values of the only feature.
-
-    :param x: [P], in original units
-    :param y: [K, P], in original units
-    :param hidden: [S, P, T_l] of each hidden layer
-    """
+    """Return draws of y and of the hidden layers at some values of the only feature, x and y in original units."""
     return {"draws_x": x, "draws_y": y} | {f"draws_of_layer_{index + 1}": layer for index, layer in enumerate(hidden)}
 
 
@@ -118,11 +107,7 @@ def draws(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, lis
 
 
 def of_rows(train: np.ndarray, test: np.ndarray) -> Arrays:
-    """x and y of the rows of a table with one feature, in original units, evenly thinned where there are many.
-
-    :param train: [N, 2]
-    :param test: [N*, 2]
-    """
+    """x and y of the rows of a table with one feature, in original units, evenly thinned where there are many."""
     return {f"rows_{name}": rows[:: -(-len(rows) // MAX_ROWS)] for name, rows in (("train", train), ("test", test))}
 
 

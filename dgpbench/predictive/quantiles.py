@@ -21,7 +21,7 @@ def Gaussian(mean: np.ndarray, variance: np.ndarray) -> GaussianMixture:
     :param mean: [N], or [N, P]
     :param variance: as ``mean``, positive
     """
-    return GaussianMixture(_columns(mean)[None], _columns(variance)[None])
+    return GaussianMixture(_with_outputs(mean, 1)[None], _with_outputs(variance, 1)[None])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,8 +38,7 @@ class Quantiles(ShortRepr):
     mean: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        levels, values = np.asarray(self.levels, np.float64), np.asarray(self.values, np.float64)
-        values = values[..., None] if values.ndim == 2 else values
+        levels, values = np.asarray(self.levels, np.float64), _with_outputs(self.values, 2)
         if levels.ndim != 1 or len(levels) < 2 or np.any(np.diff([0.0, *levels, 1.0]) <= 0):
             raise ValueError(f"quantiles need two levels or more that increase between 0 and 1, not {levels}")
         if values.ndim != 3 or len(values) != len(levels):
@@ -48,7 +47,7 @@ class Quantiles(ShortRepr):
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "values", np.sort(values, axis=0))
         if self.mean is not None:
-            mean = _columns(self.mean)
+            mean = _with_outputs(self.mean, 1)
             if mean.shape != values.shape[1:]:
                 raise ValueError(f"the mean has shape {mean.shape}, the quantiles are of {values.shape[1:]}")
             _check_finite(mean, "means")
@@ -124,8 +123,7 @@ class Samples(ShortRepr):
     draws: np.ndarray
 
     def __post_init__(self) -> None:
-        draws = np.asarray(self.draws, np.float64)
-        draws = draws[..., None] if draws.ndim == 2 else draws
+        draws = _with_outputs(self.draws, 2)
         if draws.ndim != 3 or len(draws) < 2:
             raise ValueError(f"samples need draws [S, N] with two draws or more, not {np.shape(self.draws)}")
         _check_finite(draws, "draws")
@@ -154,9 +152,10 @@ class Samples(ShortRepr):
         return found | {name: np.quantile(self.draws, p, axis=0) for name, p in levels.items()}
 
 
-def _columns(values: np.ndarray) -> np.ndarray:
+def _with_outputs(values: np.ndarray, axes: int) -> np.ndarray:
+    """Append an axis for one output to values with ``axes`` axes."""
     values = np.asarray(values, np.float64)
-    return values[:, None] if values.ndim == 1 else values
+    return values[..., None] if values.ndim == axes else values
 
 
 def _check_finite(values: np.ndarray, what: str) -> None:

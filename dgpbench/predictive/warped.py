@@ -23,19 +23,15 @@ class Warp(Protocol):
 
     def forward(self, y: np.ndarray) -> np.ndarray:
         """z = g(y)."""
-        ...
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
         """y = g^-1(z)."""
-        ...
 
     def log_slope(self, y: np.ndarray) -> np.ndarray:
         """log g'(y)."""
-        ...
 
     def moments(self, mixture: GaussianMixture) -> tuple[np.ndarray, np.ndarray]:
         """E[y] and Var[y] for a mixture of z, [N, P] each."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)

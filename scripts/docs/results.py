@@ -179,8 +179,8 @@ class Prices:
                 self.records[group] = Records(made.frame, *group)
             estimate = self.records[group].like(run)
             if estimate is None and "n" in run.dataset:
-                sizes = declared_sizes(run)
-                estimate = self.records[group].scaled(run, sizes.num_rows, sizes.num_features)
+                rows, features, _ = declared_sizes(run)
+                estimate = self.records[group].scaled(run, rows, features)
             self.seconds[key] = float("nan") if estimate is None else estimate.seconds
         return self.seconds[key]
 

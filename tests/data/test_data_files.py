@@ -105,7 +105,7 @@ def test_verify_notices_damage_and_removes_nothing(tmp_path: Path, only_small: d
     (tmp_path / "t.csv").write_bytes(TABLE)
     datasets.import_path(tmp_path / "t.csv")
     assert [row.status for row in datasets.verify(["small"])] == ["ok"]
-    (stored,) = datasets.where().files
+    _, _, (stored,) = datasets.where()
     stored.write_bytes(TABLE[:-5])
     assert [row.status for row in datasets.verify()] == ["damaged"]
     assert stored.exists()
@@ -117,4 +117,4 @@ def test_verify_checks_what_packages_ship_too() -> None:
 
 def test_where_names_the_cache_the_mirror_and_the_files(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DGPBENCH_MIRROR", "http://127.0.0.1:9/")
-    assert datasets.where() == datasets.Where(cache, "http://127.0.0.1:9", ())
+    assert datasets.where() == (cache, "http://127.0.0.1:9", [])

@@ -78,8 +78,8 @@ def seconds_each(runs, results):
     first, estimates = runs[0].run, []
     records = cost.Records(collect(results), first.budget, first.protocol, first.limits.device)
     for each in runs:
-        sizes = declared_sizes(each.run)
-        estimates.append(records.like(each.run) or records.scaled(each.run, sizes.num_rows, sizes.num_features))
+        rows, features, _ = declared_sizes(each.run)
+        estimates.append(records.like(each.run) or records.scaled(each.run, rows, features))
     return [None if estimate is None else estimate.seconds for estimate in estimates]
 
 
