@@ -208,7 +208,7 @@ class DeepGPRegressor(RegressorMixin, BaseEstimator):
             return values
         import pandas as pd
 
-        index, target = getattr(X, "index", None), self.model_.description.target
+        index, target = X.index if isinstance(X, pd.DataFrame) else None, self.model_.description.target
         return pd.DataFrame(values, index, columns) if columns else pd.Series(values, index, name=target)
 
 

@@ -30,7 +30,7 @@ def _all(options: Namespace) -> int:
     from dgpbench.report.figures.sources import NoRuns
 
     kind = options.format or "png"
-    if options.output and Path(options.output).suffix.lstrip(".") in PICTURES:
+    if options.output and Path(options.output).suffix.lstrip(".").lower() in PICTURES:
         raise UserError(f"figure all writes many files, so --output {options.output} must be a folder")
     frame, waiting = None, []
     for item in items.every(options.overrides):

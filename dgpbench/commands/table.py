@@ -22,7 +22,7 @@ def table(options: Namespace) -> int:
 
 def _all(options: Namespace) -> int:
     frame, form = None, options.format or "md"
-    if options.output and Path(options.output).suffix.lstrip(".") in TEXTS:
+    if options.output and Path(options.output).suffix.lstrip(".").lower() in TEXTS:
         raise UserError(f"table all writes many files, so --output {options.output} must be a folder")
     for item in items.every(options.overrides, kinds=("table",)):
         frame = collect(item.results_dir) if frame is None else frame

@@ -97,7 +97,7 @@ def sentence(capsys) -> str:
         (["results", "redo", "split.foo=3"], "unknown setting 'split.foo'"),
         (["results", "redo", "+method=mf"], "settings can only be changed"),
         (["table", "all", "--output", "tables.md"], "--output tables.md must be a folder"),
-        (["figure", "all", "--output", "figures.pdf"], "--output figures.pdf must be a folder"),
+        (["figure", "all", "--output", "figures.PDF"], "--output figures.PDF must be a folder"),
         (["run", "--multirun", "split=0,1", "--cfg", "job"], "--multirun and --cfg cannot be used together"),
         (["run", "hydra.run.dir=/proc/x", *SMOKE], "Hydra's folder cannot be written"),
         (["run", "dataset.seed=3"], "has no setting 'dataset.seed'; it has none"),

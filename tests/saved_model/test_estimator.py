@@ -175,6 +175,8 @@ def test_frames_are_matched_by_column_name_and_returned_on_request(fitted):
     assert found.index.equals(X.index)
     assert as_frames.predict(X).name == "price"
     np.testing.assert_array_equal(as_frames.predict(X).to_numpy(), fitted.predict(X))
+    with pytest.warns(UserWarning, match="valid feature names"):  # a list has no index, but a method of that name
+        assert as_frames.predict(X.to_numpy().tolist()).index.equals(pd.RangeIndex(len(X)))
     with pytest.raises(ValueError, match="set_output requires transform='default' or 'pandas'"):
         as_frames.set_output(transform="polars")
 
