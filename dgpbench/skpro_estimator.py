@@ -54,7 +54,8 @@ class DeepGPProbaRegressor(BaseProbaRegressor):
 
     def _predict_proba(self, X: pd.DataFrame) -> NormalMixture:
         mixture = self.regressor_.predict_dist(_named(X)).mixture
-        assert isinstance(mixture, GaussianMixture)  # since _fit refuses a transform of the target
+        if not isinstance(mixture, GaussianMixture):  # a plug-in may predict anything
+            raise ValueError(f"method={self.method} does not predict a normal mixture, which skpro requires")
         S, N, _ = mixture.means.shape
         mu, sigma = (np.swapaxes(values, 0, 1) for values in (mixture.means, np.sqrt(mixture.variances)))
         weights = np.full(S, 1 / S) if mixture.weights is None else mixture.weights

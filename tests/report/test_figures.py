@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import entry_points
 from itertools import product
 from pathlib import Path
@@ -350,6 +351,13 @@ def test_every_figure_that_an_item_names_has_a_layout():
 
     named = {items.load(name).figure for name in groups.names("experiment")} - {None}
     assert named <= set(item_figures.KINDS)
+
+
+@pytest.mark.parametrize("changed", [{"figure": "score_bar"}, {"options": {"also": ["score_bar"]}}])
+def test_an_unknown_kind_of_figure_in_an_items_file_is_named(filled, changed):
+    item = replace(item_of("lindinger2020_table1", filled, *SPLITS), **changed)
+    with pytest.raises(UserError, match="figure 'score_bar' of lindinger2020_table1 is unknown; available: calib"):
+        item_figures.figures(item, collect(filled))
 
 
 def test_ranks_are_of_complete_cells_and_name_what_is_left_out(filled):

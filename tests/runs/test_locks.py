@@ -38,17 +38,18 @@ def test_a_held_run_keeps_others_out_until_it_is_let_go(tmp_path):
     directory = directory_of(tmp_path)
     attempt = (
         "import sys; from dgpbench.runs import store\n"
-        "def say(text): print(text[:15]); raise EOFError\n"
-        "try:\n  with store.lock(sys.argv[1], say): print('in')\nexcept EOFError: print('out')"
+        "with store.lock(sys.argv[1], say=lambda text: print(text[:15], flush=True)): print('in')"
     )
-    ask = lambda: subprocess.run(
-        [sys.executable, "-c", attempt, directory], capture_output=True, text=True
-    ).stdout.strip()
+    start = lambda: subprocess.Popen([sys.executable, "-c", attempt, directory], stdout=subprocess.PIPE, text=True)
     with store.lock(directory):
-        assert ask() == "another process\nout"
         with store.lock(directory_of(tmp_path, split=1)):
             pass  # another run is free
-    assert ask() == "in"
+        waiting = start()
+        assert waiting.stdout.readline() == "another process\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(timeout=1)
+    assert waiting.communicate(timeout=60)[0] == "in\n"
+    assert start().communicate(timeout=60)[0] == "in\n"
 
 
 def test_locks_lie_beside_the_runs_and_nowhere_else(tmp_path):

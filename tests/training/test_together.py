@@ -1,6 +1,7 @@
 """Several fits trained as one model: each takes the steps that it takes alone."""
 
 import json
+import time
 
 import fit_once
 import numpy as np
@@ -71,6 +72,29 @@ def test_splits_without_memory_for_one_model_are_trained_alone(tmp_path, capsys,
     assert [outcome.status for outcome in outcomes] == ["done", "done"]
     said = "2 splits cannot be trained as one model (MemoryError: too little); each is trained alone"
     assert said in capsys.readouterr().err
+
+
+def test_the_time_of_runs_trained_together_begins_when_all_are_held(tmp_path, monkeypatch):
+    prepare, prepared = execute.prepare, []
+
+    def noted(run, table):
+        problem = prepare(run, table)
+        prepared.append(time.perf_counter())
+        return problem
+
+    class Stop(BaseException):
+        """Ends the test before a fit; an exception would be met by fits of each run alone."""
+
+    def looked_at(run, rows, seeds, monitors):
+        assert len(monitors) == len(prepared) == 2
+        assert min(monitor.started for monitor in monitors) > max(prepared)
+        raise Stop
+
+    monkeypatch.setattr(execute, "prepare", noted)
+    monkeypatch.setattr(execute, "fit_together", looked_at)
+    fixed = ["method=sgp", "dataset=boston", "budget=smoke", f"results_dir={tmp_path}", *SHORT]
+    with pytest.raises(Stop):
+        execute.execute_together([resolve_overrides([*fixed, f"split={split}"]) for split in (0, 1)])
 
 
 @pytest.mark.full

@@ -69,6 +69,8 @@ def figures(item: Item, frame: pd.DataFrame) -> dict[str, Figure]:
 
 def panels_of(kind: str, item: Item, done: pd.DataFrame) -> list[Panel]:
     """Return the panels of one kind; those of seconds leave out the runs on a GPU unless all are."""
+    if kind not in KINDS:
+        raise UserError(f"figure '{kind}' of {item.name} is unknown; available: {', '.join(KINDS)}")
     return KINDS[kind](item, cells.timed_alike(done) if "seconds" in kind else done)
 
 
