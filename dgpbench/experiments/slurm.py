@@ -172,7 +172,7 @@ def _cut(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 
 def note(folder: Path, job: str, runs: Iterable[Run]) -> None:
     """Append a line for each run: its array task."""
-    lines = [json.dumps({"job": job, "directory": os.fspath(run.directory)}) + "\n" for run in runs]
+    lines = [json.dumps({"job": job, "directory": os.path.realpath(run.directory)}) + "\n" for run in runs]
     with refusing_unwritable(folder), open(folder / "submitted.jsonl", "a", encoding="utf-8") as file:
         file.write("\n" + "".join(lines))  # the line before may have been cut short
 
@@ -219,11 +219,13 @@ def submit_missing(
     """Submit the runs that no queued job has; with ``waiting``, return when all have ended."""
     folder = Path(results_dir, FOLDER).absolute()
     queued = in_queue(folder)
-    others = engine.chains([run for run in todo if os.fspath(run.directory) not in queued])
-    new = [run for chain in others if str(chain[0].start) not in queued for run in chain]
+    places = {run.directory: os.path.realpath(run.directory) for run in todo}
+    others = engine.chains([run for run in todo if places[run.directory] not in queued])
+    ready = [chain for chain in others if not (before := chain[0].start) or os.path.realpath(before) not in queued]
+    new = list(itertools.chain.from_iterable(ready))
     arrays = submit(new, launcher, folder) if new else []
     names = f" as job {', '.join(arrays)}" if arrays else ""
-    known = [queued[os.fspath(run.directory)] for run in todo if os.fspath(run.directory) in queued]
+    known = [queued[place] for place in places.values() if place in queued]
     waits = len(todo) - len(new) - len(known)
     start = f", {waits} not yet, as the run that each starts from is in the queue" if waits else ""
     say(f"Slurm: {counted(len(new), 'run')} submitted{names}, {len(known)} in the queue already{start}; logs: {folder}")

@@ -229,6 +229,20 @@ def test_a_run_is_not_submitted_while_its_start_is_queued(arrays, tmp_path, monk
     assert "1 in the queue already, 1 not yet, as the run that each starts from is in the queue" in messages[0]
 
 
+@pytest.mark.parametrize("same", ["mine", "./mine", "other/../mine", "{}/mine"])
+def test_another_spelling_of_results_dir_submits_no_queued_run_again(same, arrays, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
+    monkeypatch.setattr(slurm, "waiting_or_running", lambda: {"7_0"})
+    for folder in ("other", f"mine/{slurm.FOLDER}"):
+        Path(folder).mkdir(parents=True)
+    runs, again, messages = runs_of("mine"), same.format(tmp_path), []
+    slurm.note(Path("mine", slurm.FOLDER), "7_0", [run for run in runs if key(run)[0] == "mf"])
+    slurm.submit_missing(runs_of(again), slurm.read_launcher(), again, messages.append, waiting=False)
+    assert not arrays
+    assert "0 runs submitted, 3 in the queue already, 3 not yet" in messages[0]
+
+
 def test_a_setting_of_all_series_is_replaced_in_each_and_drops_none():
     item = items.load("lindinger2020_fig4", ["budget=paper", "training.max_iterations=50", "method.num_inducing=32"])
     steps = {sweep.series or sweep.values["method"]: sweep.values["training.max_iterations"] for sweep in item.sweeps}
