@@ -36,6 +36,7 @@ def parts(frame: pd.DataFrame, found: results.Found) -> Mapping[str, Callable[[]
         "overview": partial(results.overview, found),
         "rest": partial(results.rest, found),
         **{name: partial(results.section, name, found) for name in results.item_names()},
+        f"{results.TABLE_1}_published_settings": partial(results.published_settings, frame),
         bounds.ITEM: partial(bounds.text, frame),
         **{name: partial(laptop.differences, name, frame) for name in STUDIES},
         **{name: partial(own_table.text, name, frame) for name in own_table.TABLES},

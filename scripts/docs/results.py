@@ -24,6 +24,7 @@ from dgpbench.report.tables import grid_text, numbers_of, unit_of
 from dgpbench.runs.resolve import Run
 from dgpbench.system.progress import counted
 from scripts.docs import words
+from scripts.docs.laptop import mean_text, pairs
 from scripts.docs.pictures import Picture
 
 NOTHING = "No run of this item has been made yet."
@@ -46,6 +47,8 @@ VERDICTS = {
     "opposite": (compare.OPPOSITE,),
 }
 Found = Callable[[str], list[Comparison]]  # ``redone`` of a frame
+TABLE_1 = "lindinger2020_table1"
+AS_PUBLISHED = ["dataset=boston,energy,concrete", "method=mf,star", "method.num_layers=3"]  # of Table 1
 
 
 def item_names() -> list[str]:
@@ -303,3 +306,49 @@ def _read_as_deviations(made: Comparison) -> list[str]:
     counts = _counts(replace(made, cells=judge(made.cells.assign(in_errors=in_errors))))
     named = ", ".join(f"{counts[verdict]} {verdict}" for verdict in list(VERDICTS)[:3])
     return [f"If the printed spreads are standard deviations: {named}."]
+
+
+# Published settings ---------------------------------------------------------------------------------------------------
+
+
+def published_settings(frame: pd.DataFrame) -> str:
+    """Return cells of Table 1 at published settings, beside the published numbers and budget=laptop.
+
+    They are in mixed precision, and its difference from float64 is shown where both have been run.
+    """
+    budgets = {"float64": ["budget=paper"], "mixed": ["budget=paper", "precision=mixed"], "laptop": ["budget=laptop"]}
+    made = {
+        name: _of_some_splits(comparison(TABLE_1, [*given, *AS_PUBLISHED], frame)) for name, given in budgets.items()
+    }
+    mixed = made["mixed"]
+    if mixed.runs.empty:
+        return NOTHING
+    block = mixed.item.blocks[0]
+    done = {name: cells.done_runs(each.item, frame) for name, each in made.items()}
+    differences = {
+        title: pairs(done[run], done[base], block.metric).groupby(cells.KEYS)["difference"]
+        for title, run, base in (("laptop less paper", "laptop", "mixed"), ("mixed less float64", "mixed", "float64"))
+    }
+    lines = {}
+    for ours, fast in zip(*(made[name].cells.itertuples(index=False) for name in ("mixed", "laptop")), strict=True):
+        place = (ours.dataset, ours.method, ours.num_layers)
+        texts = {
+            f"budget={name} (published)": cell(row, block.digits, TABLE_1)
+            for name, row in (("paper", ours), ("laptop", fast))
+        }
+        texts |= {
+            title: mean_text(each.get_group(place), block.digits)
+            for title, each in differences.items()
+            if place in each.groups
+        }
+        lines[f"{ours.dataset}, {column_name(ours.method, ours.num_layers)}"] = texts
+    given = f"{TABLE_1} {' '.join([*budgets['mixed'], *AS_PUBLISHED])}"
+    return "\n\n".join(
+        [
+            f"{budget_in_words(mixed.item)} with `precision=mixed`, {splits_of(mixed.item)}. {mixed.sentence}",
+            grid_text(pd.DataFrame.from_dict(lines, orient="index").fillna(""), "md", "cell"),
+            f"Differences are in {block.metric} on equal splits: mean ± standard error (number of pairs).",
+            f"{words.cost_sentence(mixed.runs)} {words.failure_text(mixed.runs)}",
+            f"```console\n$ dgpbench reproduce {given}\n$ dgpbench compare {given}\n```",
+        ]
+    )

@@ -47,6 +47,9 @@ def made(tmp_path_factory) -> Path:
         for tll, split in ((-2.58, 10), (-2.72, 12)):
             study(results, tll, "paper", split, overrides=kept)
         study(results, -2.70, "paper", 12)  # not a run of the study's own table, but of its settings
+        for split, tll in enumerate(spread_over(-2.52, 0.06, 10)):
+            study(results, tll, "paper", split, num_layers=3)
+        study(results, spread_over(-2.52, 0.06, 10)[0] - 0.01, "paper", 0, num_layers=3, overrides={})
         assert fit_once.command("results", "export", f"results_dir={results}") == 0
     shutil.rmtree(results / "runs")
     write_pages(folder)
@@ -202,6 +205,24 @@ def test_a_direct_comparison_is_read_off_the_committed_pairs(made):
     assert rows(text)["boston"]["star vs mf L3"].startswith("0.60 ± 0.00 (")
     assert "`budget=paper`" in text
     assert "Not run: energy, concrete, wine_red, kin8nm, power, naval, protein, star vs sghmc L3." in text
+
+
+def test_published_settings_are_beside_laptop_and_the_published_numbers(made):
+    text = part(made, "lindinger2020_table1_published_settings")
+    assert rows(text)["boston, mf L3"] == {
+        "budget=paper (published)": "-2.52 ± 0.06 (-2.48 ± 0.06) ≈",
+        "budget=laptop (published)": "-2.48 ± 0.06 (-2.48 ± 0.06) ≈",
+        "laptop less paper": "+0.04 ± 0.00 (10)",
+        "mixed less float64": "+0.01 (1)",
+    }
+    assert rows(text)["energy, star L3"] == {
+        "budget=paper (published)": "0/10 (-0.75 ± 0.02)",
+        "budget=laptop (published)": "0/10 (-0.75 ± 0.02)",
+        "laptop less paper": "",
+        "mixed less float64": "",
+    }
+    assert "1 of 6 published cells are redone." in text
+    assert f"Cost: 10 runs, {10 * 3960 / 3600:.1f} core-hours" in text
 
 
 COUNTS = ["published", "obtainable", "redone", "agree", "better", "worse", "open", "opposite"]
