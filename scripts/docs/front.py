@@ -1,4 +1,4 @@
-"""README's front page: Lindinger et al.'s Table 1 beside the published one, in three sentences and a picture."""
+"""README's front page: Lindinger et al.'s Table 1 beside the published one, in four sentences and a picture."""
 
 import pandas as pd
 
@@ -10,13 +10,12 @@ from dgpbench.report.tables import loss_of
 from dgpbench.system.progress import counted
 from scripts.docs import results, words
 
-ITEM = "lindinger2020_table1"
 NOTHING = "No run of Lindinger et al.'s Table 1 has been made yet."
 
 
 def text(frame: pd.DataFrame) -> str:
-    """Return three sentences and the picture, at the budget with the most complete cells; else one line."""
-    budgets = list(results.budgets_of(ITEM, frame))
+    """Return four sentences and the picture, at the budget with the most complete cells; else one line."""
+    budgets = list(results.budgets_of(results.TABLE_1, frame))
     if not budgets:
         return NOTHING
     made = max(budgets, key=lambda each: (each.redone, len(each.runs)))
@@ -24,8 +23,10 @@ def text(frame: pd.DataFrame) -> str:
     if not made.redone:
         runs = f"{len(done_runs(item, frame))} of {num_runs(item)} runs are done"
         return f"Lindinger et al.'s Table 1 is not redone yet: {runs}."
-    picture = f"![Table 1: ours and published, each with its standard error](docs/images/{results.PICTURES[ITEM]})"
-    return f"{_how_much(made)} {made.largest_miss} {_ranks(made.cells)}\n\n{picture}"
+    image = f"docs/images/{results.PICTURES[results.TABLE_1]}"
+    picture = f"![Table 1: ours and published, each with its standard error]({image})"
+    sentences = [_how_much(made), made.largest_miss, _ranks(made.cells), _at_published_settings(frame)]
+    return f"{' '.join(filter(None, sentences))}\n\n{picture}"
 
 
 def _how_much(made: Comparison) -> str:
@@ -35,6 +36,18 @@ def _how_much(made: Comparison) -> str:
         f"{made.redone} of {len(made.cells)} cells of Lindinger et al.'s (2020) Table 1 are redone at "
         f"{results.budget_in_words(made.item)}, {results.splits_of(made.item)}: {share.agreeing} of {share.judged} "
         f"judged cells {rule_of(share.metric).counts} of the published mean, {others}."
+    )
+
+
+def _at_published_settings(frame: pd.DataFrame) -> str:
+    """'At published settings, 6 of 6 judged cells are ...', if there are any."""
+    made = results.as_published(results.MIXED, frame)
+    (share,) = made.shares()
+    return (
+        f"At published settings in mixed precision, {share.agreeing} of {share.judged} judged cells (mf and star with "
+        f"three layers on boston, energy and concrete) are {rule_of(share.metric).counts}."
+        if share.judged
+        else ""
     )
 
 

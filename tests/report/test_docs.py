@@ -285,13 +285,14 @@ def test_printed_variances_are_also_read_as_deviations(tmp_path, monkeypatch):
 # README ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_front_page_has_three_sentences_and_the_picture(made):
+def test_the_front_page_has_four_sentences_and_the_picture(made):
     text = part(made, "front")
     assert text.startswith("8 of 64 cells of Lindinger et al.'s (2020) Table 1 are redone at `budget=laptop`")
     assert "6 of 8 judged cells within two combined standard errors of the published mean, 1 better, 1 worse." in text
     assert "The largest miss is star L3 on boston" in text
     assert "Over 1 data set with every cell redone, the best mean rank is that of mf L2 (1.00);" in text
     assert "by the published means it is that of mf L2 and star L3 (1.50)." in text
+    assert "At published settings in mixed precision, 1 of 1 judged cells (mf and star with three" in text
     assert f"]({PICTURES[0]})" in text
     assert (made / PICTURES[0]).stat().st_size > 10_000
 
