@@ -341,7 +341,7 @@ def published_settings(frame: pd.DataFrame) -> str:
             for name, row in (("paper", ours), ("laptop", fast))
         }
         texts |= {
-            title: mean_text(each.get_group(place), block.digits)
+            title: mean_text(each.get_group(place), block.digits + 1)
             for title, each in differences.items()
             if place in each.groups
         }

@@ -212,8 +212,8 @@ def test_published_settings_are_beside_laptop_and_the_published_numbers(made):
     assert rows(text)["boston, mf L3"] == {
         "budget=paper (published)": "-2.52 ± 0.06 (-2.48 ± 0.06) ≈",
         "budget=laptop (published)": "-2.48 ± 0.06 (-2.48 ± 0.06) ≈",
-        "laptop less paper": "+0.04 ± 0.00 (10)",
-        "mixed less float64": "+0.01 (1)",
+        "laptop less paper": "+0.040 ± 0.000 (10)",
+        "mixed less float64": "+0.010 (1)",
     }
     assert rows(text)["energy, star L3"] == {
         "budget=paper (published)": "0/10 (-0.75 ± 0.02)",
