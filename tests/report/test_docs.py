@@ -292,7 +292,7 @@ def test_the_front_page_has_four_sentences_and_the_picture(made):
     assert "The largest miss is star L3 on boston" in text
     assert "Over 1 data set with every cell redone, the best mean rank is that of mf L2 (1.00);" in text
     assert "by the published means it is that of mf L2 and star L3 (1.50)." in text
-    assert "At published settings in mixed precision, 1 of 1 judged cells (mf and star with three" in text
+    assert "1 better, 1 worse. At published settings, 1 of 1 (mf and star L3 on boston, energy, concrete)." in text
     assert f"]({PICTURES[0]})" in text
     assert (made / PICTURES[0]).stat().st_size > 10_000
 
