@@ -5,7 +5,7 @@ import pandas as pd
 from dgpbench.experiments.items import column_name
 from dgpbench.report import statistics
 from dgpbench.report.cells import done_runs, num_runs
-from dgpbench.report.compare import Comparison, rule_of
+from dgpbench.report.compare import Comparison, Share, rule_of
 from dgpbench.report.tables import loss_of
 from dgpbench.system.progress import counted
 from scripts.docs import results, words
@@ -31,20 +31,24 @@ def text(frame: pd.DataFrame) -> str:
 
 def _how_much(made: Comparison) -> str:
     (share,) = made.shares()
-    others = ", ".join(f"{number} {verdict}" for verdict, number in share.others.items())
     return (
         f"{made.redone} of {len(made.cells)} cells of Lindinger et al.'s (2020) Table 1 are redone at "
         f"{results.budget_in_words(made.item)}, {results.splits_of(made.item)}: {share.agreeing} of {share.judged} "
-        f"judged cells {rule_of(share.metric).counts} of the published mean, {others}."
+        f"judged cells {rule_of(share.metric).counts} of the published mean, {_others(share)}."
     )
 
 
+def _others(share: Share) -> str:
+    """'11 better, 15 worse'."""
+    return ", ".join(f"{number} {verdict}" for verdict, number in share.others.items())
+
+
 def _at_published_settings(frame: pd.DataFrame) -> str:
-    """'At published settings, 6 of 6 (...).', if there are any."""
+    """'At published settings in mixed precision, 6 of 6 (...), ...', of cells with all their splits; else nothing."""
     made = results.as_published(results.MIXED, frame)
     (share,) = made.shares()
     cells = f"{share.agreeing} of {share.judged} (mf and star L3 on boston, energy, concrete)"
-    return f"At published settings, {cells}." if share.judged else ""
+    return f"At published settings in mixed precision, {cells}, {_others(share)}." if share.judged else ""
 
 
 def _ranks(cells: pd.DataFrame) -> str:

@@ -49,6 +49,8 @@ def made(tmp_path_factory) -> Path:
         study(results, -2.70, "paper", 12)  # not a run of the study's own table, but of its settings
         for split, tll in enumerate(spread_over(-2.52, 0.06, 10)):
             study(results, tll, "paper", split, num_layers=3)
+        for split in range(3):
+            study(results, -0.74, "paper", split, dataset="energy", num_layers=3)
         study(results, spread_over(-2.52, 0.06, 10)[0] - 0.01, "paper", 0, num_layers=3, overrides={})
         assert fit_once.command("results", "export", f"results_dir={results}") == 0
     shutil.rmtree(results / "runs")
@@ -215,14 +217,16 @@ def test_published_settings_are_beside_laptop_and_the_published_numbers(made):
         "laptop less paper": "+0.040 ± 0.000 (10)",
         "mixed less float64": "+0.010 (1)",
     }
+    assert rows(text)["energy, mf L3"]["budget=paper (published)"] == "-0.74 ± 0.00 [3] (-0.75 ± 0.02) ≈"
     assert rows(text)["energy, star L3"] == {
         "budget=paper (published)": "0/10 (-0.75 ± 0.02)",
         "budget=laptop (published)": "0/10 (-0.75 ± 0.02)",
         "laptop less paper": "",
         "mixed less float64": "",
     }
-    assert "1 of 6 published cells are redone." in text
-    assert f"Cost: 10 runs, {10 * 3960 / 3600:.1f} core-hours" in text
+    assert "2 of 6 published cells are redone." in text
+    assert "[n]: only n splits are done." in text
+    assert f"Cost: 13 runs, {13 * 3960 / 3600:.1f} core-hours" in text
 
 
 COUNTS = ["published", "obtainable", "redone", "agree", "better", "worse", "open", "opposite"]
@@ -292,7 +296,7 @@ def test_the_front_page_has_four_sentences_and_the_picture(made):
     assert "The largest miss is star L3 on boston" in text
     assert "Over 1 data set with every cell redone, the best mean rank is that of mf L2 (1.00);" in text
     assert "by the published means it is that of mf L2 and star L3 (1.50)." in text
-    assert "1 better, 1 worse. At published settings, 1 of 1 (mf and star L3 on boston, energy, concrete)." in text
+    assert "At published settings in mixed precision, 1 of 1 (mf and star L3 on boston, energy, concrete), 0" in text
     assert f"]({PICTURES[0]})" in text
     assert (made / PICTURES[0]).stat().st_size > 10_000
 
