@@ -60,8 +60,8 @@ class Labelled(NamedTuple):
     log_determinant: tf.Tensor
 
 
-class Features(NamedTuple):
-    """The features of a layer's rows, given the subset's inputs of each path.
+class SubsetFeatures(NamedTuple):
+    """What a layer needs of its rows, given the subset's inputs of each path.
 
     :param Lk: Cholesky factor of K = k(Z_S, Z_S) + jitter I, [R, M, M]
     :param A: Lk^{-1} k(Z_S, z_b), [R, M, B]
@@ -100,13 +100,13 @@ def batched_kernel(kernel: gpflow.kernels.IsotropicStationary, H: tf.Tensor, H2:
     return kernel.K_r2(tf.maximum(squares - 2.0 * tf.matmul(H, H2, transpose_b=True), 0.0))
 
 
-def features(kernel, Z_S: tf.Tensor, z: tf.Tensor, jitter: float) -> Features:
+def features(kernel, Z_S: tf.Tensor, z: tf.Tensor, jitter: float) -> SubsetFeatures:
     """Lk, A and the residual variance of rows z [R, B, D] given the subset's inputs Z_S [R, M, D]."""
     K = batched_kernel(kernel, Z_S, Z_S)
     K = tf.linalg.set_diag(K, tf.fill(tf.shape(K)[:-1], kernel.variance + tf.cast(jitter, K.dtype)))
     Lk = tf.linalg.cholesky(K)
     A = tf.linalg.triangular_solve(Lk, batched_kernel(kernel, Z_S, z))
-    return Features(Lk, A, tf.maximum(kernel.variance - sums_of_squares(A), 0.0))
+    return SubsetFeatures(Lk, A, tf.maximum(kernel.variance - sums_of_squares(A), 0.0))
 
 
 def condition_on_labels(q: SubsetGaussian, y_S: tf.Tensor, s2: tf.Tensor) -> Labelled:
@@ -131,7 +131,9 @@ def condition_on_labels(q: SubsetGaussian, y_S: tf.Tensor, s2: tf.Tensor) -> Lab
     )
 
 
-def joint_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor, e_noise: tf.Tensor, e: tf.Tensor):
+def joint_layer(
+    q: SubsetGaussian, rows: SubsetFeatures, s2: tf.Tensor, e_S: tf.Tensor, e_noise: tf.Tensor, e: tf.Tensor
+):
     """Draw (Z_S', z_b') from their exact joint, for every b, at O(B M^2) (docs/methods.md, "Subset of data").
 
         F_S = mu + C e_S;   Z_S' = F_S + sqrt(s2_l) e_noise;   z_b' = t_b^T F_S + sqrt(k_bb - t_b^T k_b + s2_l) e_b
@@ -150,7 +152,9 @@ def joint_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor
     return tf.linalg.matrix_transpose(F_S + tf.sqrt(s2) * e_noise), z
 
 
-def diagonal_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Tensor, e_noise: tf.Tensor, e: tf.Tensor):
+def diagonal_layer(
+    q: SubsetGaussian, rows: SubsetFeatures, s2: tf.Tensor, e_S: tf.Tensor, e_noise: tf.Tensor, e: tf.Tensor
+):
     """Draw every row, in the subset or not, from its own marginal: the published code, not the paper's bound.
 
     Z_S,m' ~ N(mu_m, Sig_mm + s2_l);   z_b' ~ N(t_b^T mu, k_bb - t_b^T k_b + t_b^T Sig t_b + s2_l)
@@ -166,7 +170,7 @@ def diagonal_layer(q: SubsetGaussian, rows: Features, s2: tf.Tensor, e_S: tf.Ten
     return tf.linalg.matrix_transpose(Z_S), mean + tf.sqrt(variance) * tf.linalg.matrix_transpose(e)
 
 
-def output_layer(q: Labelled, rows: Features) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def output_layer(q: Labelled, rows: SubsetFeatures) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Mean and variance of f_b^L, [R, B] each, and KL(q^ || N(0, K)), [R].
 
     f_b^L ~ N(t_b^T mu^, k_bb - t_b^T k_b + t_b^T Sig^ t_b)
