@@ -13,7 +13,8 @@ from scripts.docs import words
 from scripts.docs.pictures import Picture
 from scripts.docs.results import budget_in_words, splits_of
 
-TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation", "dgpbench_structures", "dgpbench_subsets", "dgpbench_frontier")
+FRONTIER = ("dgpbench_frontier", "dgpbench_frontier_extrapolation")
+TABLES = ("dgpbench_uci", "dgpbench_uci_extrapolation", "dgpbench_structures", "dgpbench_subsets", *FRONTIER)
 PICTURES = {
     PurePosixPath("docs/images/dgpbench_uci_cost.png"): ("dgpbench_uci", "score_beside_seconds"),
     PurePosixPath("docs/images/dgpbench_uci_calibration.png"): ("dgpbench_uci", "reliability_curves"),
@@ -21,7 +22,7 @@ PICTURES = {
 }
 NEWER = ("mf_tight", "mf_lv", "dspp", "star", "sghmc", "aepmcm")
 PAIRS = {  # of methods, by the table that shows their differences on equal splits
-    "dgpbench_frontier": {"ppgpr": "sgp"} | dict.fromkeys(NEWER, "mf"),
+    **dict.fromkeys(FRONTIER, {"ppgpr": "sgp"} | dict.fromkeys(NEWER, "mf")),
     "dgpbench_subsets": dict.fromkeys(("sod_random", "sod_leverage", "sod_dpp"), "sod"),
 }
 NOTHING = "No run of this table has been made yet."

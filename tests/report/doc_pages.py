@@ -30,7 +30,7 @@ PAGES = {
         "dgpbench_uci_pictures",
         "dgpbench_uci_extrapolation",
     ),
-    "docs/results/dgpbench_frontier.md": ("dgpbench_frontier_pairs",),
+    "docs/results/dgpbench_frontier.md": ("dgpbench_frontier_pairs", "dgpbench_frontier_extrapolation_pairs"),
     "docs/laptop.md": STUDIES,
 }
 PICTURES = ("docs/images/table1.png", "docs/images/laptop.png")

@@ -130,11 +130,12 @@ def test_newer_methods_are_compared_split_by_split(tmp_path):
         ("mf_lv", 2): {"boston": (-2.2, 1.5)},
         ("star", 2): {"yacht": (0.1, 1.0)},
     }
-    text = part(own_pages(tmp_path, scores), "dgpbench_frontier_pairs")
-    assert rows(text) == {
+    folder = own_pages(tmp_path, scores)
+    assert rows(part(folder, "dgpbench_frontier_pairs")) == {
         "mf_lv - mf": {"boston": "+0.20 ± 0.00 [10]", "yacht": ""},
         "star - mf": {"boston": "", "yacht": ""},
     }
+    assert part(folder, "dgpbench_frontier_extrapolation_pairs") == own_table.NOTHING  # all are of interpolation
 
 
 @pytest.mark.full
