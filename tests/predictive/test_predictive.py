@@ -198,6 +198,13 @@ def test_samples_follow_weights_that_float32_has_rounded():
     assert (draws == 2).mean() == pytest.approx(0.7, abs=0.05)
 
 
+def test_a_distribution_function_ends_at_one_with_weights_that_float32_has_rounded():
+    """A PIT above 1 would be in no bin of the compact record."""
+    weights = np.array([0.1, 0.2, 0.7]) * (1 + 4e-7)
+    mixture = GaussianMixture(np.zeros((3, 1, 1)), np.ones((3, 1, 1)), weights)
+    assert mixture.cdf(np.array([[100.0]])) == 1.0
+
+
 def test_weights_stay_with_rows_units_and_batches():
     weighted, repeated = weighted_and_repeated()
     halves = [weighted.of_rows(rows) for rows in (slice(0, 4), slice(4, 9))]
