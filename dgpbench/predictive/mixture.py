@@ -99,8 +99,8 @@ class GaussianMixture(ShortRepr):
         """u = sum_s w_s Phi((y - m_s) / sqrt(v_s)), [..., N, P] as Y; at an observed y, its PIT."""
         from scipy.special import ndtr
 
-        # The sum of rounded weights may exceed 1.
-        return np.minimum(self.average(ndtr((self._components_beside(Y) - self.means) / np.sqrt(self.variances))), 1.0)
+        u = self.average(ndtr((self._components_beside(Y) - self.means) / np.sqrt(self.variances)))
+        return np.minimum(u, 1.0)  # the sum of rounded weights may exceed 1
 
     def quantile(self, p: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """The y at which the distribution function is p, [..., N, P] for p of shape [...], 0 < p < 1."""
